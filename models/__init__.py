@@ -1,0 +1,1 @@
+"""The mathematics of every embedding family: numpy, numba and torch, and nothing that runs jobs."""

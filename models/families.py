@@ -1,0 +1,25 @@
+"""The union of all families: the only registry there is.
+
+A family joins by its file, its line here and its row in ``tests/models/test_contract.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from models import ngram, nplm, word2vec
+
+FamilyConfig = Annotated[
+    ngram.Config | word2vec.Config | nplm.Config,
+    Field(discriminator="family"),
+]
+"""The settings of a model of any family; validate with ``pydantic.TypeAdapter(FamilyConfig)``."""
+
+FAMILIES: tuple[type[ngram.Config] | type[word2vec.Config] | type[nplm.Config], ...] = (
+    ngram.Config,
+    word2vec.Config,
+    nplm.Config,
+)
+"""The Config classes themselves, in the order in which leaderboards and docs list families."""

@@ -1,0 +1,276 @@
+"""What a family is: the contracts between a model, the training loops and the evaluators.
+
+A family is one file: its ``Config`` (a frozen dataclass, the family's entry in
+``models.families.FamilyConfig``) and its model. A model belongs to one of three training styles
+(``Fits``, ``Sweeps``, ``Learns``) and has capabilities (``EmbedsWords``, ``Scores``): protocols
+that evaluators ask for with ``isinstance``. There is no base class to inherit from.
+
+Shapes: ``B`` batch, ``T`` tokens, ``N`` words, ``D`` width, ``V`` vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.text import NgramCounts, Sentences, Tokens
+from models.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FloatArray = NDArray[np.float32] | NDArray[np.float64]
+State = Mapping[str, NDArray[Any]]
+"""The arrays that make a model, by name. With its Config and Vocabulary it is the whole model."""
+
+Split = Literal["train", "valid", "test"]
+Style = Literal["fits", "sweeps", "learns"]
+
+
+# --- what a family asks for -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WantsTokens:
+    """The tokenized text of a split."""
+
+    split: Split
+
+
+@dataclass(frozen=True)
+class WantsVocabulary:
+    """A vocabulary of the training split."""
+
+    min_count: int
+    max_size: int | None
+    reserved: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WantsNgrams:
+    """The n-gram counts of the training split, in the ids of the input ``vocabulary``."""
+
+    order: int
+
+
+Want = WantsTokens | WantsVocabulary | WantsNgrams
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a family asked for, by role."""
+
+    values: Mapping[str, object]
+
+    def _get(self, role: str, kind: type[Any]) -> Any:
+        value = self.values[role]
+        if not isinstance(value, kind):
+            raise TypeError(f"input {role!r} is {type(value).__name__}, not {kind.__name__}")
+        return value
+
+    def tokens(self, role: str = "train") -> Tokens:
+        """The tokens under a role."""
+        tokens: Tokens = self._get(role, Tokens)
+        return tokens
+
+    def vocabulary(self, role: str = "vocabulary") -> Vocabulary:
+        """The vocabulary under a role."""
+        vocabulary: Vocabulary = self._get(role, Vocabulary)
+        return vocabulary
+
+    def ngrams(self, role: str = "ngrams") -> NgramCounts:
+        """The n-gram counts under a role."""
+        counts: NgramCounts = self._get(role, NgramCounts)
+        return counts
+
+
+# --- the family and its model ---------------------------------------------------------------
+
+
+class Family(Protocol):
+    """The frozen dataclass ``Config`` of ``models/<family>.py``: every setting that shapes a model."""
+
+    family: Any  # Literal["word2vec"]: the discriminator of the union
+    style: ClassVar[Style]
+    title: ClassVar[str]  # what a leaderboard calls it
+    paper: ClassVar[str]
+
+    def wants(self) -> Mapping[str, Want]:
+        """What it trains on, by role; the role ``vocabulary`` is always there."""
+        ...
+
+    def build(self, inputs: Inputs, *, seed: int) -> Model:
+        """An untrained model."""
+        ...
+
+    def restore(self, vocabulary: Vocabulary, state: State) -> Model:
+        """The model that ``state_dict`` described."""
+        ...
+
+
+class Model(Protocol):
+    """A trained or untrained model: a Config, a Vocabulary and arrays. Never a pickle."""
+
+    @property
+    def config(self) -> Family:
+        """Its settings."""
+        ...
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Its words."""
+        ...
+
+    def state(self) -> State:
+        """Its arrays by name; ``config.restore`` makes the same model of them."""
+        ...
+
+
+# --- training styles ------------------------------------------------------------------------
+
+Report = Mapping[str, float | int | str]
+"""What a training run found worth telling, by name; shown in the report and kept in MLflow."""
+
+
+@runtime_checkable
+class Fits(Protocol):
+    """Closed form or EM from counts: n-gram models."""
+
+    def fit(self, inputs: Inputs) -> Report:
+        """Estimate the model from its inputs, in place."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class SweepStats:
+    """What one sweep over a chunk did: sums, so that threads and chunks add up exactly.
+
+    Attributes:
+        words: words of the chunk before subsampling, the unit of rates and of progress.
+        examples: training examples, the divisor of the loss.
+        loss: their summed loss in nats.
+    """
+
+    words: int
+    examples: int
+    loss: float
+
+
+@runtime_checkable
+class Sweeps(Protocol):
+    """Lock-free kernels over shared tables: word2vec, fastText, GloVe."""
+
+    @property
+    def epochs(self) -> int:
+        """Passes over the text."""
+        ...
+
+    def chunks(self, inputs: Inputs) -> Sequence[Sentences]:
+        """The text in chunks of about equal size, under the model's vocabulary."""
+        ...
+
+    def sweep(
+        self, chunk: Sentences, *, seed: int, done: float, until: float, threads: int
+    ) -> SweepStats:
+        """Train on a chunk, in place.
+
+        Args:
+            chunk: part of the text.
+            seed: seeds this sweep; with one thread the result depends on nothing else.
+            done: the share of the whole run, over all epochs, that lies before this chunk.
+            until: the share that is done after it; the learning rate falls between the two.
+            threads: threads that work on it at once.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which part of the training data a rank reads, and in which order.
+
+    Attributes:
+        seed: seeds the shuffle.
+        epoch: counts from 0.
+        start: the batch of this epoch to begin with (a resumed run begins inside an epoch).
+        rank: this worker.
+        world: the number of workers; the global batch is cut into this many parts.
+    """
+
+    seed: int
+    epoch: int = 0
+    start: int = 0
+    rank: int = 0
+    world: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class StepOutput:
+    """What a forward pass returns to the loop.
+
+    Attributes:
+        objective: scalar *sum* over this rank's tokens that the loop differentiates, after it
+            divides by the number of tokens of all ranks.
+        nll_sum: scalar, summed negative log-likelihood in nats without regularizers.
+        n_scored: the number of tokens scored.
+    """
+
+    objective: Tensor
+    nll_sum: Tensor
+    n_scored: int
+
+
+@runtime_checkable
+class Learns(Protocol):
+    """Autograd under the one loop; also a ``torch.nn.Module``, whose ``forward`` the loop calls."""
+
+    def n_batches(self, inputs: Inputs) -> int:
+        """Global batches in an epoch; the same on every rank."""
+        ...
+
+    def batches(self, inputs: Inputs, plan: Plan) -> Iterator[Any]:
+        """This rank's part of the batches ``plan.start, ...`` of an epoch, a pure function of plan."""
+        ...
+
+    def forward(self, batch: Any) -> StepOutput:
+        """The objective of a batch."""
+        ...
+
+    def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
+        """Parameters for ``torch.optim``, with what each group overrides."""
+        ...
+
+
+# --- capabilities ---------------------------------------------------------------------------
+
+
+@runtime_checkable
+class EmbedsWords(Protocol):
+    """Has a vector for a word."""
+
+    def word_vectors(self, words: Sequence[str]) -> FloatArray:
+        """(N, D) float32; a row of NaN where the model has no vector for a word."""
+        ...
+
+
+@runtime_checkable
+class Scores(Protocol):
+    """Gives the probability of text."""
+
+    def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
+        """Log-probabilities in nats, left to right, each sentence conditioned on its start alone.
+
+        Args:
+            sentences: S sentences with N tokens, under the model's vocabulary.
+
+        Returns:
+            (N + S,) for every sentence the tokens in order and then its ``</s>``.
+        """
+        ...
+
+
+Progress = Callable[[int, int, str], None]
+"""Called as ``progress(done, total, unit)`` while long work goes on."""

@@ -1,0 +1,102 @@
+"""Tokenized text as the families read it: ids with sentence and document boundaries.
+
+Tokens keep their surface: a partition stores ids into its own table of types, and a model's
+vocabulary is laid over it when it is read. Another ``min_count`` re-encodes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, eq=False)
+class Sentences:
+    """Sentences back to back.
+
+    Attributes:
+        ids: (N,) int32 token ids.
+        starts: (S + 1,) int64, sentence ``s`` is ``ids[starts[s]:starts[s + 1]]``.
+        documents: (D + 1,) int64, document ``d`` is the sentences ``documents[d]:documents[d + 1]``.
+    """
+
+    ids: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    documents: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @staticmethod
+    def of(vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]) -> Sentences:
+        """The given token lists under a vocabulary, each sentence a document of its own."""
+        lengths = np.array([len(tokens) for tokens in sentences], dtype=np.int64)
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        ids = vocabulary.ids(token for tokens in sentences for token in tokens)
+        return Sentences(ids, starts, np.arange(len(sentences) + 1, dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class TokenPartition:
+    """One partition of a tokenized corpus; ``text.ids`` point into ``types``.
+
+    Attributes:
+        types: the distinct surface forms of this partition.
+        counts: (len(types),) int64, how often each stands in it.
+        text: its tokens, usually memory-mapped.
+    """
+
+    types: Sequence[str]
+    counts: NDArray[np.int64]
+    text: Sentences
+
+    def under(self, vocabulary: Vocabulary) -> Sentences:
+        """The same text with the ids of a vocabulary (``vocabulary.unknown`` for other words)."""
+        table = vocabulary.ids(self.types)
+        ids = table[self.text.ids] if len(table) else np.zeros(0, np.int32)
+        return Sentences(ids, self.text.starts, self.text.documents)
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """A tokenized corpus, a partition at a time."""
+
+    partitions: Sequence[TokenPartition]
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of all partitions, sentence ends not counted."""
+        return sum(len(part.text.ids) for part in self.partitions)
+
+    @property
+    def n_sentences(self) -> int:
+        """Sentences of all partitions."""
+        return sum(len(part.text) for part in self.partitions)
+
+    def under(self, vocabulary: Vocabulary) -> Iterator[Sentences]:
+        """Each partition with the ids of a vocabulary."""
+        for part in self.partitions:
+            yield part.under(vocabulary)
+
+
+@dataclass(frozen=True, eq=False)
+class NgramCounts:
+    """Every n-gram of one order with its count, in the ids of a language-model vocabulary.
+
+    The text is padded on the left with ``order - 1`` times ``<s>`` (id 1) and closed by ``</s>``
+    (id 2) in every sentence, so the counts of all lower orders follow from this table.
+
+    Attributes:
+        order: n.
+        ngrams: (M, order) int32, sorted lexicographically.
+        counts: (M,) int64.
+    """
+
+    order: int
+    ngrams: NDArray[np.int32]
+    counts: NDArray[np.int64]

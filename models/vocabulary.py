@@ -1,0 +1,126 @@
+"""A frozen vocabulary: reserved entries first, then words by falling count.
+
+Ties in count are broken by the UTF-8 bytes of the word, so a vocabulary depends on the counts
+alone, never on the order in which text was read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+UNK, BOS, EOS = "<unk>", "<s>", "</s>"
+LM_RESERVED = (UNK, BOS, EOS)
+"""The reserved entries of a language model, with the ids 0, 1 and 2."""
+
+MARKS = frozenset({UNK, BOS, EOS, "<UNK>", "<pad>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"})
+"""Strings that some tool reads as a mark. As *words of a text* they never enter a vocabulary."""
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Words with their ids and counts.
+
+    Attributes:
+        reserved: entries that are no words of a text, with the first ids; empty for static vectors.
+        words: the words, most frequent first; the id of ``words[i]`` is ``len(reserved) + i``.
+        counts: (len(words),) int64, how often each word stands in the training text.
+    """
+
+    reserved: tuple[str, ...]
+    words: tuple[str, ...]
+    counts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if len(self.words) != len(self.counts):
+            raise ValueError(f"{len(self.words)} words but {len(self.counts)} counts")
+
+    def __len__(self) -> int:
+        return len(self.reserved) + len(self.words)
+
+    @cached_property
+    def entries(self) -> tuple[str, ...]:
+        """All entries in the order of their ids."""
+        return self.reserved + self.words
+
+    @cached_property
+    def unknown(self) -> int:
+        """The id that an unknown word gets: that of ``<unk>``, or -1 where there is none."""
+        return self.reserved.index(UNK) if UNK in self.reserved else -1
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        base = len(self.reserved)
+        return {word: base + i for i, word in enumerate(self.words)}
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._ids
+
+    def id(self, word: str) -> int:
+        """The id of a word; a reserved string is no word, so it is unknown like any other."""
+        return self._ids.get(word, self.unknown)
+
+    def ids(self, words: Iterable[str]) -> NDArray[np.int32]:
+        """(N,) int32, the ids of the words, ``unknown`` where a word is not in the vocabulary."""
+        get, unknown = self._ids.get, self.unknown
+        return np.fromiter((get(word, unknown) for word in words), dtype=np.int32)
+
+    @cached_property
+    def hash(self) -> str:
+        """Sixteen hex digits that two vocabularies share exactly if their entries agree in order.
+
+        Perplexities are comparable only where this agrees.
+        """
+        text = json.dumps([self.reserved, self.words], ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, object]:
+        """A JSON object from which ``from_json`` makes the same vocabulary."""
+        return {
+            "reserved": list(self.reserved),
+            "words": list(self.words),
+            "counts": self.counts.tolist(),
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Sequence[str]]) -> Vocabulary:
+        """The vocabulary that ``to_json`` wrote."""
+        return Vocabulary(
+            reserved=tuple(value["reserved"]),
+            words=tuple(value["words"]),
+            counts=np.asarray(value["counts"], dtype=np.int64),
+        )
+
+
+def select(
+    words: Sequence[str],
+    counts: NDArray[np.int64],
+    *,
+    min_count: int,
+    max_size: int | None,
+    reserved: tuple[str, ...],
+) -> Vocabulary:
+    """The vocabulary of the words seen at least ``min_count`` times, at most ``max_size`` of them.
+
+    Args:
+        words: distinct words in any order.
+        counts: (len(words),) their counts.
+        min_count: at least 1; a word seen less often is unknown.
+        max_size: exact top-k by (count, bytes of the word); None for no limit.
+        reserved: the reserved entries.
+
+    Raises:
+        ValueError: ``min_count`` below 1.
+    """
+    if min_count < 1:
+        raise ValueError(f"min_count must be at least 1, not {min_count}")
+    kept = [i for i in np.flatnonzero(counts >= min_count) if words[i] not in MARKS]
+    kept.sort(key=lambda i: (-int(counts[i]), words[i].encode("utf-8", "surrogatepass")))
+    kept = kept[:max_size]
+    return Vocabulary(reserved, tuple(words[i] for i in kept), counts[kept].astype(np.int64))

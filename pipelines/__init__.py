@@ -1,0 +1,1 @@
+"""What runs: flows, run configurations and the command line."""

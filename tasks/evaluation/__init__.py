@@ -1,0 +1,1 @@
+"""What a model is worth: every score with its coverage, its policy and its baseline."""

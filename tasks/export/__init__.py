@@ -1,0 +1,1 @@
+"""Registered models in the formats that other programs load."""

@@ -1,0 +1,46 @@
+"""Files from outside as artifacts: keyed by their bytes, never by their names."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from tasks.artifacts import Artifact, Manifest, Part, recipe_of
+from tasks.errors import InputError
+from tasks.store import LocalFiles, Store, Writer
+
+
+def import_files(store: Store, paths: Sequence[Path], kind: str) -> Artifact:
+    """Files as one artifact, a partition a file with the part ``file``, in the given order.
+
+    A store in a local folder refers to the files where they lie; any other store gets a copy.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    hashes = []
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    recipe = recipe_of("file", 1, [kind, hashes], {})
+    if found := store.find("file", recipe):
+        return found.handle()
+    with store.lease("file", recipe):
+        store.discard("file", recipe)
+        if isinstance(store.files, LocalFiles):
+            parts = tuple(
+                Part(i, "file", str(path.resolve()), sha256, path.stat().st_size)
+                for i, (path, sha256) in enumerate(zip(paths, hashes, strict=True))
+            )
+        else:
+            out = Writer(store, "file", recipe)
+            for i, path in enumerate(paths):
+                out.bytes("file", path.read_bytes(), i)
+            parts = out.parts
+        names = {str(i): path.name for i, path in enumerate(paths)}
+        manifest = Manifest(kind, "file", 1, recipe, parts, {"files": len(paths)}, names)
+        return store.commit(manifest).handle()

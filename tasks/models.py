@@ -1,0 +1,87 @@
+"""A model in the store: a Config, a vocabulary, the text pipeline and arrays. Never a pickle.
+
+Parts of a model artifact::
+
+    config.json            the family's Config, with the discriminator ``family``
+    vocabulary.json        reserved entries, words, counts
+    text.json              how raw text became tokens: normalization and tokenization
+    weights.safetensors    the arrays of ``Model.state``
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from models.families import FamilyConfig
+from models.family import Family, Model
+from models.vocabulary import Vocabulary
+from tasks.artifacts import canonical_json
+from tasks.errors import InputError
+from tasks.normalize import Normalize
+from tasks.store import Reader, Writer, map_tensors
+from tasks.tokenize import Tokenize
+
+CONFIG, VOCABULARY, TEXT, WEIGHTS = (
+    "config.json",
+    "vocabulary.json",
+    "text.json",
+    "weights.safetensors",
+)
+FORMAT = 1
+"""The version of the model format; a reader refuses any other."""
+
+
+@dataclass(frozen=True)
+class TextPipeline:
+    """How raw text becomes the tokens that a model reads; part of every model."""
+
+    normalize: Normalize
+    tokenize: Tokenize
+
+
+def write_model(out: Writer, model: Model, text: TextPipeline) -> None:
+    """Write a model as the parts of an artifact."""
+    config = json.loads(canonical_json(model.config))
+    out.json(CONFIG, {"format": FORMAT, "config": config})
+    out.json(VOCABULARY, model.vocabulary.to_json())
+    out.json(TEXT, json.loads(canonical_json(text)))
+    out.tensors(WEIGHTS, model.state())
+
+
+def read_model(source: Reader | Path) -> Model:
+    """The model in an artifact, or in a folder that was pulled in the native format.
+
+    Raises:
+        InputError: a part is missing or of another format.
+    """
+    value = _json(source, CONFIG)
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise InputError(
+            f"this model is not of format {FORMAT}", where=CONFIG, remedy="pull it again"
+        )
+    config: Family = TypeAdapter(FamilyConfig).validate_python(value["config"])
+    vocabulary = Vocabulary.from_json(_json(source, VOCABULARY))
+    return config.restore(vocabulary, map_tensors(_path(source, WEIGHTS)))
+
+
+def read_text_pipeline(source: Reader | Path) -> TextPipeline:
+    """How raw text became the tokens that the model was trained on."""
+    return TypeAdapter(TextPipeline).validate_python(_json(source, TEXT))
+
+
+def _path(source: Reader | Path, name: str) -> Path:
+    if isinstance(source, Reader):
+        return source.path(name)
+    path = source / name
+    if not path.is_file():
+        raise InputError(f"{name} is missing", where=str(source), remedy="pull the model again")
+    return path
+
+
+def _json(source: Reader | Path, name: str) -> Any:
+    return json.loads(_path(source, name).read_text("utf-8", "surrogatepass"))

@@ -1,0 +1,31 @@
+"""From a corpus to the artifacts that a family asks for."""
+
+from __future__ import annotations
+
+from models.family import Family, Want, WantsNgrams, WantsTokens, WantsVocabulary
+from tasks.artifacts import Artifact
+from tasks.corpus import Corpus
+from tasks.ngrams import count_ngrams
+from tasks.step import Runner
+from tasks.vocabulary import VOCABULARY
+
+
+def prepare(runner: Runner, corpus: Corpus, family: Family) -> dict[str, Artifact]:
+    """The inputs of a family by role, made by whatever steps they take."""
+    wants = family.wants()
+    vocabulary = runner.run(
+        VOCABULARY, {"types": corpus.types}, wants["vocabulary"], label=family.family
+    )
+
+    def artifact(want: Want) -> Artifact:
+        match want:
+            case WantsTokens():
+                return corpus.tokens[want.split]
+            case WantsVocabulary():
+                return vocabulary
+            case WantsNgrams():
+                return count_ngrams(
+                    runner, corpus.tokens["train"], corpus.types, vocabulary, want.order
+                )
+
+    return {role: artifact(want) for role, want in wants.items()}

@@ -1,0 +1,93 @@
+"""The step that trains a model of any family, by the loop of its training style."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from models.families import FamilyConfig
+from models.family import (
+    Family,
+    Fits,
+    Inputs,
+    Learns,
+    Sweeps,
+    Want,
+    WantsNgrams,
+    WantsTokens,
+    WantsVocabulary,
+)
+from tasks.artifacts import Stats
+from tasks.errors import TrainingError
+from tasks.models import TextPipeline, write_model
+from tasks.ngrams import read_ngrams
+from tasks.registry import open_tracker
+from tasks.step import Context, Step
+from tasks.store import Reader
+from tasks.tokenize import read_tokens
+from tasks.training.fit import fit
+from tasks.training.learn import learn
+from tasks.training.sweep import sweep
+from tasks.vocabulary import read_vocabulary
+
+
+@dataclass(frozen=True)
+class Train:
+    """What decides a model besides its inputs.
+
+    Attributes:
+        family: the settings of the family.
+        text: how its text was made; kept with the model.
+        seed: of everything random.
+        replicate: another number trains the same model anew (benchmarks, seed spreads).
+    """
+
+    family: FamilyConfig
+    text: TextPipeline
+    seed: int = 1
+    replicate: int = 0
+
+
+def read_inputs(family: Family, readers: Mapping[str, Reader]) -> Inputs:
+    """The artifacts that a family asked for, as the values that its model reads."""
+
+    def value(want: Want, reader: Reader) -> object:
+        match want:
+            case WantsTokens():
+                return read_tokens(reader)
+            case WantsVocabulary():
+                return read_vocabulary(reader)
+            case WantsNgrams():
+                return read_ngrams(reader)
+
+    return Inputs({role: value(want, readers[role]) for role, want in family.wants().items()})
+
+
+def train(context: Context, readers: Mapping[str, Reader], params: Train) -> Stats:
+    """Train a model and write it; the stats hold what cannot be the same twice, such as times."""
+    family: Family = params.family
+    inputs = read_inputs(family, readers)
+    if len(inputs.vocabulary().words) == 0:
+        raise TrainingError(
+            "no word of the training text is frequent enough to be in the vocabulary",
+            where=f"families.{family.family}.min_count",
+            remedy="lower min_count, or train on more text",
+        )
+    model = family.build(inputs, seed=params.seed)
+    began = time.monotonic()
+    with open_tracker(context, params) as tracker:
+        if isinstance(model, Fits):
+            report = fit(model, inputs)
+        elif isinstance(model, Sweeps):
+            report = sweep(model, inputs, params.seed, context, tracker)
+        elif isinstance(model, Learns):
+            report = learn(model, inputs, params.seed, context, tracker)
+        else:
+            raise TypeError(f"{type(model).__name__} has none of the three training styles")
+    seconds = time.monotonic() - began
+    write_model(context.out, model, params.text)
+    return {"training_seconds": round(seconds, 3), **report}
+
+
+TRAIN: Step[Train] = Step("train", 1, "model", train)

@@ -1,0 +1,1 @@
+"""The three training loops: closed form, lock-free sweeps, autograd."""

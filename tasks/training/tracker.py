@@ -1,0 +1,24 @@
+"""How a training loop tells what it is doing, without knowing who listens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class Tracker(Protocol):
+    """Takes live metrics."""
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        """Metrics at a step: ``loss`` (nats), ``tokens_per_second``, ``learning_rate``.
+
+        A resumed run passes only steps that it has not passed before.
+        """
+        ...
+
+
+class Silent:
+    """Nobody listens."""
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        """Nothing."""
