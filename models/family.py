@@ -92,7 +92,7 @@ class Inputs:
 
 
 class Family(Protocol):
-    """The frozen dataclass ``Config`` of ``models/<family>.py``: every setting that shapes a model."""
+    """The frozen dataclass ``Config`` of ``models/<family>.py``: all that shapes a model."""
 
     family: Any  # Literal["word2vec"]: the discriminator of the union
     style: ClassVar[Style]
@@ -189,8 +189,41 @@ class Sweeps(Protocol):
 
 
 @dataclass(frozen=True)
+class Schedule:
+    """How the one autograd loop trains a model; a family makes it from its Config.
+
+    Attributes:
+        epochs: passes over the training data, at most.
+        learning_rate: the highest rate; a parameter group's ``rate`` multiplies it.
+        optimizer: AdamW, or SGD with momentum.
+        momentum: of SGD.
+        betas: of AdamW.
+        warmup: the share of all steps in which the rate rises linearly from 0.
+        floor: the share of ``learning_rate`` to which it falls linearly by the last step.
+        clip: the largest norm of the gradient of the mean loss; 0 for no limit.
+        accumulate: parts of a rank's batch that are worked on one after another, to save memory.
+        evaluations: held-out evaluations in an epoch, evenly spaced.
+        patience: evaluations in a row without improvement that end the training; 0 for never.
+        precision: "auto" is bfloat16 autocast where the hardware multiplies it fast.
+    """
+
+    epochs: int
+    learning_rate: float
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    momentum: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    warmup: float = 0.0
+    floor: float = 0.0
+    clip: float = 0.0
+    accumulate: int = 1
+    evaluations: int = 1
+    patience: int = 0
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+
+
+@dataclass(frozen=True)
 class Plan:
-    """Which part of the training data a rank reads, and in which order.
+    """Which part of the data a rank reads, and in which order.
 
     Attributes:
         seed: seeds the shuffle.
@@ -198,6 +231,7 @@ class Plan:
         start: the batch of this epoch to begin with (a resumed run begins inside an epoch).
         rank: this worker.
         world: the number of workers; the global batch is cut into this many parts.
+        role: the input to read: ``train`` is shuffled, ``heldout`` need not be.
     """
 
     seed: int
@@ -205,6 +239,7 @@ class Plan:
     start: int = 0
     rank: int = 0
     world: int = 1
+    role: Literal["train", "heldout"] = "train"
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,10 +247,10 @@ class StepOutput:
     """What a forward pass returns to the loop.
 
     Attributes:
-        objective: scalar *sum* over this rank's tokens that the loop differentiates, after it
-            divides by the number of tokens of all ranks.
+        objective: scalar *sum* over this rank's tokens that the loop differentiates; it divides
+            the gradient by the number of tokens of all ranks.
         nll_sum: scalar, summed negative log-likelihood in nats without regularizers.
-        n_scored: the number of tokens scored.
+        n_scored: the number of tokens scored; may be 0 where a batch has fewer rows than ranks.
     """
 
     objective: Tensor
@@ -225,14 +260,26 @@ class StepOutput:
 
 @runtime_checkable
 class Learns(Protocol):
-    """Autograd under the one loop; also a ``torch.nn.Module``, whose ``forward`` the loop calls."""
+    """Autograd under the one loop; also a ``torch.nn.Module``, whose ``forward`` the loop calls.
 
-    def n_batches(self, inputs: Inputs) -> int:
+    Wherever ``Inputs`` hold a ``heldout`` role, it decides which weights are kept.
+    """
+
+    @property
+    def schedule(self) -> Schedule:
+        """How to train it."""
+        ...
+
+    def n_batches(self, inputs: Inputs, role: Literal["train", "heldout"] = "train") -> int:
         """Global batches in an epoch; the same on every rank."""
         ...
 
     def batches(self, inputs: Inputs, plan: Plan) -> Iterator[Any]:
-        """This rank's part of the batches ``plan.start, ...`` of an epoch, a pure function of plan."""
+        """This rank's part of an epoch's batches from ``plan.start``, a pure function of plan.
+
+        A batch is a tuple of CPU tensors, which the loop moves to the device. Every rank gets
+        equally many, some of them perhaps without rows, and each row goes to exactly one rank.
+        """
         ...
 
     def forward(self, batch: Any) -> StepOutput:
@@ -240,7 +287,7 @@ class Learns(Protocol):
         ...
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
-        """Parameters for ``torch.optim``, with what each group overrides."""
+        """Parameters for ``torch.optim`` with what each group overrides; ``rate`` scales its rate."""
         ...
 
 

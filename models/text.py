@@ -22,7 +22,7 @@ class Sentences:
     Attributes:
         ids: (N,) int32 token ids.
         starts: (S + 1,) int64, sentence ``s`` is ``ids[starts[s]:starts[s + 1]]``.
-        documents: (D + 1,) int64, document ``d`` is the sentences ``documents[d]:documents[d + 1]``.
+        documents: (D + 1,) int64, document ``d`` is sentences ``documents[d]:documents[d + 1]``.
     """
 
     ids: NDArray[np.int32]

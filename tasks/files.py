@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tasks.artifacts import Artifact, Manifest, Part, recipe_of
 from tasks.errors import InputError
-from tasks.store import LocalFiles, Store, Writer
+from tasks.storage import LocalFiles
+from tasks.store import Store, Writer
 
 
 def import_files(store: Store, paths: Sequence[Path], kind: str) -> Artifact:
@@ -39,7 +40,7 @@ def import_files(store: Store, paths: Sequence[Path], kind: str) -> Artifact:
         else:
             out = Writer(store, "file", recipe)
             for i, path in enumerate(paths):
-                out.bytes("file", path.read_bytes(), i)
+                out.blob("file", path.read_bytes(), i)
             parts = out.parts
         names = {str(i): path.name for i, path in enumerate(paths)}
         manifest = Manifest(kind, "file", 1, recipe, parts, {"files": len(paths)}, names)

@@ -8,6 +8,7 @@ runs it for every partition, and neither knows what the step does.
 from __future__ import annotations
 
 import contextlib
+import json
 import queue
 import threading
 import time
@@ -16,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from tasks.artifacts import Artifact, Manifest, Part, Stats, digest, recipe_of
-from tasks.errors import InputError, LexloomError
+from tasks.artifacts import Artifact, Manifest, Part, Stats, canonical_json, recipe_of
+from tasks.errors import LexloomError
 from tasks.store import Reader, Store, Writer
 
 P = TypeVar("P")
@@ -136,7 +137,7 @@ def execute(
     inputs: Mapping[str, Artifact],
     params: P,
     *,
-    resources: Resources = Resources(),  # noqa: B008 - frozen
+    resources: Resources = Resources(),
     progress: Callable[[int, int, str], None] = lambda done, total, unit: None,
 ) -> tuple[Manifest, bool]:
     """The manifest of a step's output, computed in this process unless the store has it.
@@ -166,7 +167,7 @@ def _manifest(
     stats: Stats,
 ) -> Manifest:
     lineage = {role: artifact.to_json() for role, artifact in inputs.items()}
-    origin = {"params": params, "inputs": lineage}
+    origin = {"params": json.loads(canonical_json(params)), "inputs": lineage}
     return Manifest(step.kind, step.name, step.version, recipe, parts, stats, origin)
 
 
@@ -219,9 +220,7 @@ def _narrate(
     resources: Resources,
 ) -> Iterator[tuple[int, int, str] | Manifest]:
     """``execute`` as a generator that yields its progress, at most five times a second."""
-    events: queue.SimpleQueue[tuple[int, int, str] | Manifest | BaseException] = (
-        queue.SimpleQueue()
-    )
+    events: queue.SimpleQueue[tuple[int, int, str] | Manifest | BaseException] = queue.SimpleQueue()
     last = 0.0
 
     def progress(done: int, total: int, unit: str) -> None:
@@ -287,7 +286,7 @@ class Runner:
     store: Store
     ray: RayCluster | None = None
     visible: bool = False
-    resources: Resources = Resources()  # noqa: RUF009 - frozen
+    resources: Resources = Resources()
     observer: Observer = field(default_factory=Unobserved)
     outcomes: list[Outcome] = field(default_factory=list)
 
@@ -361,7 +360,9 @@ class Runner:
         def compute() -> tuple[Manifest, int]:
             columns = {role: self.store.partitions(artifact) for role, artifact in over.items()}
             if len({len(column) for column in columns.values()}) > 1:
-                raise ValueError(f"{name}: {({r: len(c) for r, c in columns.items()})} partitions")
+                raise ValueError(
+                    f"{name}: { ({r: len(c) for r, c in columns.items()}) } partitions"
+                )
             rows = [
                 {**dict(zip(columns, row, strict=True)), **whole}
                 for row in zip(*columns.values(), strict=True)
@@ -417,9 +418,7 @@ class Runner:
             while waiting or running:
                 while waiting and len(running) < flight:
                     i = waiting.pop()
-                    reference = task.remote(
-                        step, self.store, dict(rows[i]), params, resources=one
-                    )
+                    reference = task.remote(step, self.store, dict(rows[i]), params, resources=one)
                     running[reference] = i
                 ready, _ = ray.wait(list(running), num_returns=1)
                 for reference in ready:
@@ -458,7 +457,8 @@ def as_prefect_task(name: str, attempt: Callable[[], Outcome]) -> Outcome:
     """
     from prefect import task
     from prefect.cache_policies import NO_CACHE
-    from prefect.states import Completed, State
+    from prefect.client.schemas.objects import State
+    from prefect.states import Completed
     from prefect.tasks import exponential_backoff
 
     outcomes: list[Outcome] = []

@@ -13,272 +13,26 @@ one recipe the first manifest wins and the loser adopts it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import json
-import os
-import shutil
-import socket
-import threading
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from tasks.artifacts import Artifact, Manifest, Part, Stats
+from tasks.artifacts import Artifact, Manifest, Part
 from tasks.errors import InputError
+from tasks.storage import Files, open_files, sha256_of
 
 MANIFEST = "manifest.json"
-LEASE_SECONDS = 60.0
-"""A lease on an object store whose holder has not renewed it for so long is free to take."""
-
-
-class Files(Protocol):
-    """The few operations on files that a store needs; paths are relative to its root."""
-
-    def read(self, path: str) -> bytes:
-        """The bytes of a file; FileNotFoundError if there is none."""
-        ...
-
-    def size(self, path: str) -> int | None:
-        """The size of a file, None if there is none."""
-        ...
-
-    def put(self, local: Path, path: str) -> None:
-        """Move a finished local file into the store, durably."""
-        ...
-
-    def create(self, path: str, data: bytes) -> bool:
-        """Write a file whole, only if there is none; False if there is one."""
-        ...
-
-    def remove(self, path: str) -> None:
-        """Remove a file or folder if it is there."""
-        ...
-
-    def names(self, path: str) -> list[str]:
-        """The names in a folder, sorted; none if there is no folder."""
-        ...
-
-    def local(self, part: Part) -> Path:
-        """A local file with the bytes of a part, fetched and checked if it lies elsewhere."""
-        ...
-
-    def lease(self, path: str) -> contextlib.AbstractContextManager[None]:
-        """Exclusive work on a recipe; waits while somebody else holds it."""
-        ...
-
-    def scratch(self) -> Path:
-        """A folder for unfinished files, on the same disk as the store where there is one."""
-        ...
-
-
-@dataclass(frozen=True)
-class LocalFiles:
-    """A folder. Renames and links make it atomic, ``flock`` makes it exclusive."""
-
-    root: Path
-
-    def read(self, path: str) -> bytes:
-        return (self.root / path).read_bytes()
-
-    def size(self, path: str) -> int | None:
-        try:
-            return (self.root / path).stat().st_size
-        except FileNotFoundError:
-            return None
-
-    def put(self, local: Path, path: str) -> None:
-        target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with local.open("rb") as file:
-            os.fsync(file.fileno())
-        local.replace(target)
-        _sync_folder(target.parent)
-
-    def create(self, path: str, data: bytes) -> bool:
-        target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-        try:
-            with aside.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            # A hard link fails if the name is taken and shows the whole file or nothing.
-            os.link(aside, target)
-        except FileExistsError:
-            return False
-        finally:
-            aside.unlink(missing_ok=True)
-        _sync_folder(target.parent)
-        return True
-
-    def remove(self, path: str) -> None:
-        target = self.root / path
-        if target.is_dir():
-            shutil.rmtree(target, ignore_errors=True)
-        else:
-            target.unlink(missing_ok=True)
-
-    def names(self, path: str) -> list[str]:
-        try:
-            return sorted(os.listdir(self.root / path))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-
-    def local(self, part: Part) -> Path:
-        return self.root / part.path
-
-    @contextlib.contextmanager
-    def lease(self, path: str) -> Iterator[None]:
-        import fcntl
-
-        target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # The kernel frees the lock when its holder dies, however it dies.
-        with target.open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-    def scratch(self) -> Path:
-        folder = self.root / ".scratch"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-
-
-@dataclass(frozen=True)
-class RemoteFiles:
-    """Any fsspec URL whose file system can create a file only if it is absent (S3: If-None-Match)."""
-
-    url: str
-    cache: Path
-
-    @cached_property
-    def _fs(self) -> Any:
-        return fsspec.core.url_to_fs(self.url, skip_instance_cache=True)[0]
-
-    def _path(self, path: str) -> str:
-        return f"{self._fs._strip_protocol(self.url).rstrip('/')}/{path}"
-
-    def read(self, path: str) -> bytes:
-        data: bytes = self._fs.cat_file(self._path(path))
-        return data
-
-    def size(self, path: str) -> int | None:
-        self._fs.invalidate_cache()
-        try:
-            return int(self._fs.info(self._path(path))["size"])
-        except FileNotFoundError:
-            return None
-
-    def put(self, local: Path, path: str) -> None:
-        self._fs.makedirs(self._fs._parent(self._path(path)), exist_ok=True)
-        self._fs.put_file(str(local), self._path(path))
-        local.unlink()
-
-    def create(self, path: str, data: bytes) -> bool:
-        self._fs.makedirs(self._fs._parent(self._path(path)), exist_ok=True)
-        try:
-            self._fs.pipe_file(self._path(path), data, mode="create")
-        except FileExistsError:
-            return False
-        return True
-
-    def remove(self, path: str) -> None:
-        self._fs.invalidate_cache()
-        with contextlib.suppress(FileNotFoundError):
-            self._fs.rm(self._path(path), recursive=True)
-
-    def names(self, path: str) -> list[str]:
-        self._fs.invalidate_cache()
-        try:
-            found = self._fs.ls(self._path(path), detail=False)
-        except FileNotFoundError:
-            return []
-        return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in found)
-
-    def local(self, part: Part) -> Path:
-        target = self.cache / part.sha256[:2] / part.sha256
-        if not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            aside = target.with_name(f".{part.sha256}.{uuid.uuid4().hex}")
-            self._fs.get_file(self._path(part.path), str(aside))
-            if _sha256(aside) != part.sha256:
-                aside.unlink()
-                raise InputError(
-                    "the stored file is damaged: its hash is not the one in the manifest",
-                    where=part.path,
-                    remedy="remove the artifact's folder from the store and run again",
-                )
-            aside.replace(target)
-        return target
-
-    @contextlib.contextmanager
-    def lease(self, path: str) -> Iterator[None]:
-        holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex}"
-        last_seen, since = b"", time.monotonic()
-        while not self.create(path, _lease_text(holder)):
-            with contextlib.suppress(FileNotFoundError):
-                seen = self.read(path)
-                if seen != last_seen:
-                    last_seen, since = seen, time.monotonic()
-                # Only this process's own clock is compared, so clocks need not agree.
-                elif time.monotonic() - since > LEASE_SECONDS or _holder_is_dead(seen):
-                    self.remove(path)
-                    continue
-            time.sleep(0.5)
-        done = threading.Event()
-
-        def renew() -> None:
-            while not done.wait(LEASE_SECONDS / 4):
-                self._fs.pipe_file(self._path(path), _lease_text(holder))
-
-        thread = threading.Thread(target=renew, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
-            self.remove(path)
-
-    def scratch(self) -> Path:
-        folder = self.cache / ".scratch"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-
-
-def _lease_text(holder: str) -> bytes:
-    return json.dumps({"holder": holder, "renewed": time.time()}).encode()
-
-
-def _holder_is_dead(lease: bytes) -> bool:
-    host, pid, _ = json.loads(lease)["holder"].split(":")
-    return host == socket.gethostname() and not Path(f"/proc/{pid}").exists()
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -296,10 +50,7 @@ class Store:
     @cached_property
     def files(self) -> Files:
         """The file operations of this store."""
-        protocol = fsspec.utils.get_protocol(self.url)
-        if protocol in ("file", "local"):
-            return LocalFiles(Path(fsspec.core.strip_protocol(self.url)).absolute())
-        return RemoteFiles(self.url, self.cache)
+        return open_files(self.url, self.cache)
 
     def find(self, step: str, recipe: str) -> Manifest | None:
         """The manifest of a recipe, None unless it and each of its parts are there.
@@ -387,45 +138,33 @@ class Writer:
         aside = self._store.files.scratch() / f"{uuid.uuid4().hex}-{name}"
         try:
             yield aside
-            size, sha256 = aside.stat().st_size, _sha256(aside)
+            size, sha256 = aside.stat().st_size, sha256_of(aside)
             path = f"{self._folder}/{partition:05d}-{name}"
             self._store.files.put(aside, path)
             self._parts.append(Part(partition, name, path, sha256, size))
         finally:
             aside.unlink(missing_ok=True)
 
-    def bytes(self, name: str, data: bytes, partition: int = 0) -> None:
+    def blob(self, name: str, data: bytes, partition: int = 0) -> None:
         """Write bytes as a part."""
         with self.path(name, partition) as path:
             path.write_bytes(data)
 
     def json(self, name: str, value: object, partition: int = 0) -> None:
         """Write a value as a JSON part."""
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1)
-        self.bytes(name, text.encode("utf-8", "surrogatepass"), partition)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        self.blob(name, text.encode("utf-8", "surrogatepass"), partition)
 
     def table(self, name: str, table: pa.Table, partition: int = 0) -> None:
         """Write a table as a Parquet part."""
         with self.path(name, partition) as path:
             pq.write_table(table, path, compression="zstd", row_group_size=1 << 16)
 
-    def tensors(
-        self, name: str, tensors: Mapping[str, NDArray[Any]], partition: int = 0
-    ) -> None:
+    def tensors(self, name: str, tensors: Mapping[str, NDArray[Any]], partition: int = 0) -> None:
         """Write little-endian arrays as a safetensors part."""
         arrays = {key: np.ascontiguousarray(tensors[key]) for key in sorted(tensors)}
         with self.path(name, partition) as path:
             safetensors.numpy.save_file(arrays, path)
-
-    def open(self, name: str, partition: int = 0) -> contextlib.AbstractContextManager[IO[bytes]]:
-        """A binary file to write a part to."""
-
-        @contextlib.contextmanager
-        def opened() -> Iterator[IO[bytes]]:
-            with self.path(name, partition) as path, path.open("wb") as file:
-                yield file
-
-        return opened()
 
 
 @dataclass(frozen=True)
