@@ -94,10 +94,14 @@ class Inputs:
 class Family(Protocol):
     """The frozen dataclass ``Config`` of ``models/<family>.py``: all that shapes a model."""
 
-    family: Any  # Literal["word2vec"]: the discriminator of the union
     style: ClassVar[Style]
     title: ClassVar[str]  # what a leaderboard calls it
     paper: ClassVar[str]
+
+    @property
+    def family(self) -> str:
+        """Its name, the discriminator of the union: ``family: Literal["word2vec"] = "word2vec"``."""
+        ...
 
     def wants(self) -> Mapping[str, Want]:
         """What it trains on, by role; the role ``vocabulary`` is always there."""
@@ -151,17 +155,21 @@ class SweepStats:
 
     Attributes:
         words: words of the chunk before subsampling, the unit of rates and of progress.
+        kept: how many of them took part: known words, less those that were thinned out.
         examples: training examples, the divisor of the loss.
         loss: their summed loss in nats.
+        learning_rate: at the end of the sweep; no sum, but what a chart of the run shows.
     """
 
     words: int
+    kept: int
     examples: int
     loss: float
+    learning_rate: float
 
 
 @runtime_checkable
-class Sweeps(Protocol):
+class Sweeps(Model, Protocol):
     """Lock-free kernels over shared tables: word2vec, fastText, GloVe."""
 
     @property
@@ -259,7 +267,7 @@ class StepOutput:
 
 
 @runtime_checkable
-class Learns(Protocol):
+class Learns(Model, Protocol):
     """Autograd under the one loop; also a ``torch.nn.Module``, whose ``forward`` the loop calls.
 
     Wherever ``Inputs`` hold a ``heldout`` role, it decides which weights are kept.
@@ -287,7 +295,7 @@ class Learns(Protocol):
         ...
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
-        """Parameters for ``torch.optim`` with what each group overrides; ``rate`` scales its rate."""
+        """Parameters for ``torch.optim``, with what each group overrides (``rate``: a factor)."""
         ...
 
 

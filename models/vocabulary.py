@@ -15,8 +15,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-UNK, BOS, EOS = "<unk>", "<s>", "</s>"
-LM_RESERVED = (UNK, BOS, EOS)
+UNK = "<unk>"
+BOS = "<s>"
+EOS = "</s>"
+LM_RESERVED = ("<unk>", "<s>", "</s>")
 """The reserved entries of a language model, with the ids 0, 1 and 2."""
 
 MARKS = frozenset({UNK, BOS, EOS, "<UNK>", "<pad>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"})
@@ -120,7 +122,7 @@ def select(
     """
     if min_count < 1:
         raise ValueError(f"min_count must be at least 1, not {min_count}")
-    kept = [i for i in np.flatnonzero(counts >= min_count) if words[i] not in MARKS]
+    kept = [i for i in np.flatnonzero(counts >= min_count).tolist() if words[i] not in MARKS]
     kept.sort(key=lambda i: (-int(counts[i]), words[i].encode("utf-8", "surrogatepass")))
     kept = kept[:max_size]
     return Vocabulary(reserved, tuple(words[i] for i in kept), counts[kept].astype(np.int64))

@@ -2,7 +2,7 @@
 
 Parts of a model artifact::
 
-    config.json            the family's Config, with the discriminator ``family``
+    config.json            the family's Config, with the discriminator ``family``; what it can do
     vocabulary.json        reserved entries, words, counts
     text.json              how raw text became tokens: normalization and tokenization
     weights.safetensors    the arrays of ``Model.state``
@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from models.families import FamilyConfig
-from models.family import Family, Model
+from models.family import EmbedsWords, Family, Model, Scores
 from models.vocabulary import Vocabulary
 from tasks.artifacts import canonical_json
 from tasks.errors import InputError
@@ -36,6 +36,15 @@ FORMAT = 1
 """The version of the model format; a reader refuses any other."""
 
 
+CAPABILITIES = {"embeds_words": EmbedsWords, "scores": Scores}
+"""What a model may be able to do, by the name that is kept with it."""
+
+
+def capabilities(model: Model) -> tuple[str, ...]:
+    """The names of what a model can do."""
+    return tuple(name for name, able in CAPABILITIES.items() if isinstance(model, able))
+
+
 @dataclass(frozen=True)
 class TextPipeline:
     """How raw text becomes the tokens that a model reads; part of every model."""
@@ -47,7 +56,8 @@ class TextPipeline:
 def write_model(out: Writer, model: Model, text: TextPipeline) -> None:
     """Write a model as the parts of an artifact."""
     config = json.loads(canonical_json(model.config))
-    out.json(CONFIG, {"format": FORMAT, "config": config})
+    able = list(capabilities(model))
+    out.json(CONFIG, {"format": FORMAT, "config": config, "capabilities": able})
     out.json(VOCABULARY, model.vocabulary.to_json())
     out.json(TEXT, json.loads(canonical_json(text)))
     out.tensors(WEIGHTS, model.state())
@@ -67,6 +77,11 @@ def read_model(source: Reader | Path) -> Model:
     config: Family = TypeAdapter(FamilyConfig).validate_python(value["config"])
     vocabulary = Vocabulary.from_json(_json(source, VOCABULARY))
     return config.restore(vocabulary, map_tensors(_path(source, WEIGHTS)))
+
+
+def read_capabilities(source: Reader | Path) -> tuple[str, ...]:
+    """What a model can do, known without loading it."""
+    return tuple(_json(source, CONFIG)["capabilities"])
 
 
 def read_text_pipeline(source: Reader | Path) -> TextPipeline:

@@ -13,9 +13,10 @@ from tasks.vocabulary import VOCABULARY
 def prepare(runner: Runner, corpus: Corpus, family: Family) -> dict[str, Artifact]:
     """The inputs of a family by role, made by whatever steps they take."""
     wants = family.wants()
-    vocabulary = runner.run(
-        VOCABULARY, {"types": corpus.types}, wants["vocabulary"], label=family.family
-    )
+    wanted = wants["vocabulary"]
+    if not isinstance(wanted, WantsVocabulary):
+        raise TypeError(f"{family.family} asks for {wanted} as its vocabulary")
+    vocabulary = runner.run(VOCABULARY, {"types": corpus.types}, wanted, label=family.family)
 
     def artifact(want: Want) -> Artifact:
         match want:

@@ -22,6 +22,7 @@ from tasks.errors import LexloomError
 from tasks.store import Reader, Store, Writer
 
 P = TypeVar("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Resources:
         threads: threads of one process.
         workers: processes of a distributed training.
         gpus: GPUs of each worker.
+        checkpoint_seconds: a long training writes a checkpoint at least so often.
         tracking_uri: where MLflow listens; empty for no tracking.
         labels: names and ids for MLflow (experiment, family, flow run).
     """
@@ -39,6 +41,7 @@ class Resources:
     threads: int = 1
     workers: int = 1
     gpus: int = 0
+    checkpoint_seconds: float = 60.0
     tracking_uri: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -53,6 +56,7 @@ class Context:
         out: takes its parts.
         resources: with what to work.
         progress: called as ``progress(done, total, unit)`` during long work; cheap.
+        inputs: what the readers read, for steps that hand it on to other processes.
     """
 
     store: Store
@@ -60,6 +64,7 @@ class Context:
     out: Writer
     resources: Resources
     progress: Callable[[int, int, str], None]
+    inputs: Mapping[str, Artifact] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -154,8 +159,12 @@ def execute(
         store.discard(step.name, recipe)
         out = Writer(store, step.name, recipe)
         readers = {role: store.reader(artifact) for role, artifact in inputs.items()}
-        stats = step.run(Context(store, recipe, out, resources, progress), readers, params)
-        return store.commit(_manifest(step, recipe, inputs, params, out.parts, stats)), False
+        context = Context(store, recipe, out, resources, progress, inputs)
+        stats = step.run(context, readers, params)
+        manifest = store.commit(_manifest(step, recipe, inputs, params, out.parts, stats))
+        # What a long step keeps to go on from (tasks.training.checkpoint) has served its turn.
+        store.files.remove(f"checkpoint/{recipe}")
+        return manifest, False
 
 
 def _manifest(
@@ -198,17 +207,19 @@ class RayCluster:
             options: dict[str, Any] = {
                 "log_to_driver": self.verbose,
                 "logging_level": "INFO" if self.verbose else "ERROR",
-                "runtime_env": {"env_vars": dict(self.env)},
                 "namespace": "lexloom",
             }
-            if self.address is None:
+            if self.env:
+                options["runtime_env"] = {"env_vars": dict(self.env)}
+            if not self.address:
                 # Handles cross Ray, never tables: a small object store is enough.
                 options |= {
                     "num_cpus": self.cpus,
                     "include_dashboard": False,
                     "object_store_memory": 256 * 2**20,
                 }
-            ray.init(self.address, **options)
+            # Without an address Ray would join whatever cluster it finds on the machine.
+            ray.init(self.address or "local", **options)
         return ray
 
 
@@ -315,6 +326,8 @@ class Runner:
 
         def compute() -> Manifest:
             if self.ray is None or in_driver:
+                if self.ray is not None:
+                    self.ray.connect()  # for the workers that the step starts
 
                 def progress(done: int, total: int, unit: str) -> None:
                     self.observer.advance(name, done, total, unit)
@@ -322,10 +335,13 @@ class Runner:
                 options: dict[str, Any] = {"resources": resources, "progress": progress}
                 return execute(step, self.store, inputs, params, **options)[0]
             ray = self.ray.connect()
-            options = {"num_cpus": resources.threads, "num_gpus": resources.gpus}
+            # More threads than the widest node has would wait for ever.
+            widest = max(node["Resources"].get("CPU", 1) for node in ray.nodes() if node["Alive"])
+            granted = replace(resources, threads=min(resources.threads, int(widest)))
+            options = {"num_cpus": granted.threads, "num_gpus": granted.gpus}
             task = ray.remote(**options, num_returns="streaming", max_retries=0)(_narrate)
             with _plain_errors():
-                for event in task.remote(step, self.store, dict(inputs), params, resources):
+                for event in task.remote(step, self.store, dict(inputs), params, granted):
                     value = ray.get(event)
                     if isinstance(value, Manifest):
                         return value
@@ -444,31 +460,36 @@ class Runner:
                 manifest.handle(), name, computed == 0, seconds, computed, total, manifest.stats
             )
 
-        outcome = as_prefect_task(name, attempt) if self.visible else attempt()
+        def found(outcome: Outcome) -> str:
+            content = outcome.artifact.content
+            return f"content {content[:12]} was in the store" if outcome.reused else ""
+
+        outcome = as_prefect_task(name, attempt, found) if self.visible else attempt()
         self.outcomes.append(outcome)
         self.observer.end(outcome)
         return outcome.artifact
 
 
-def as_prefect_task(name: str, attempt: Callable[[], Outcome]) -> Outcome:
-    """Run an attempt as a Prefect task; a reused artifact shows as "Reused" in the UI.
+def as_prefect_task(name: str, action: Callable[[], T], reused: Callable[[T], str]) -> T:
+    """Run an action as a Prefect task.
 
     The store is the only cache: Prefect's own is off, its retries are for transient errors.
+
+    Args:
+        name: what the UI shows; its first word names the task.
+        action: called again after a transient error, at most three times.
+        reused: says what the result was found by; if not empty, the UI shows "Reused".
     """
     from prefect import task
     from prefect.cache_policies import NO_CACHE
     from prefect.client.schemas.objects import State
-    from prefect.states import Completed
+    from prefect.states import Completed, Failed
     from prefect.tasks import exponential_backoff
 
-    outcomes: list[Outcome] = []
+    results: list[T] = []
 
     def retry(task: Any, run: Any, state: State[Any]) -> bool:
-        try:
-            state.result()
-        except Exception as error:
-            return is_transient(error)
-        return False
+        return isinstance(state.data, Exception) and is_transient(state.data)
 
     @task(
         name=name.split(" ")[0],
@@ -481,14 +502,16 @@ def as_prefect_task(name: str, attempt: Callable[[], Outcome]) -> Outcome:
         log_prints=False,
     )
     def step() -> State[Any] | None:
-        outcomes.append(attempt())
-        if outcomes[-1].reused:
-            message = f"content {outcomes[-1].artifact.content[:12]} was in the store"
-            return Completed(name="Reused", message=message)
-        return None
+        try:
+            results.append(action())
+        except LexloomError as error:
+            # As a state of ours it carries the message alone, and no traceback into the log.
+            return Failed(message=str(error), data=error)
+        found = reused(results[-1])
+        return Completed(name="Reused", message=found) if found else None
 
     step()
-    return outcomes[-1]
+    return results[-1]
 
 
 def _concatenate(members: Sequence[Manifest]) -> tuple[Part, ...]:

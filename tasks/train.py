@@ -7,29 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from models.families import FamilyConfig
-from models.family import (
-    Family,
-    Fits,
-    Inputs,
-    Learns,
-    Sweeps,
-    Want,
-    WantsNgrams,
-    WantsTokens,
-    WantsVocabulary,
-)
+from models.family import Family, Fits, Learns, Sweeps
 from tasks.artifacts import Stats
 from tasks.errors import TrainingError
 from tasks.models import TextPipeline, write_model
-from tasks.ngrams import read_ngrams
 from tasks.registry import open_tracker
 from tasks.step import Context, Step
 from tasks.store import Reader
-from tasks.tokenize import read_tokens
 from tasks.training.fit import fit
+from tasks.training.inputs import read_inputs
 from tasks.training.learn import learn
 from tasks.training.sweep import sweep
-from tasks.vocabulary import read_vocabulary
 
 
 @dataclass(frozen=True)
@@ -49,21 +37,6 @@ class Train:
     replicate: int = 0
 
 
-def read_inputs(family: Family, readers: Mapping[str, Reader]) -> Inputs:
-    """The artifacts that a family asked for, as the values that its model reads."""
-
-    def value(want: Want, reader: Reader) -> object:
-        match want:
-            case WantsTokens():
-                return read_tokens(reader)
-            case WantsVocabulary():
-                return read_vocabulary(reader)
-            case WantsNgrams():
-                return read_ngrams(reader)
-
-    return Inputs({role: value(want, readers[role]) for role, want in family.wants().items()})
-
-
 def train(context: Context, readers: Mapping[str, Reader], params: Train) -> Stats:
     """Train a model and write it; the stats hold what cannot be the same twice, such as times."""
     family: Family = params.family
@@ -76,7 +49,7 @@ def train(context: Context, readers: Mapping[str, Reader], params: Train) -> Sta
         )
     model = family.build(inputs, seed=params.seed)
     began = time.monotonic()
-    with open_tracker(context, params) as tracker:
+    with open_tracker(context, params, context.inputs) as tracker:
         if isinstance(model, Fits):
             report = fit(model, inputs)
         elif isinstance(model, Sweeps):

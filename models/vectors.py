@@ -1,0 +1,158 @@
+"""Questions to word vectors: similarity, neighbours and analogies. All static families share it.
+
+The functions take matrices of *unit rows* (see ``unit``), so that a product is a cosine. They need
+numpy only: evaluation, the command line and models pulled from the registry run this same code.
+
+Analogies "a is to b as c is to ?" are answered in the two ways of Levy and Goldberg (2014),
+"Linguistic regularities in sparse and explicit word representations":
+
+* 3CosAdd (their equation 3, after Mikolov et al. 2013): the word nearest to ``b - a + c``;
+* 3CosMul (equation 5): the largest ``s(x, b) s(x, c) / (s(x, a) + epsilon)`` with the cosines
+  shifted to ``s = (1 + cos) / 2``, so that no factor is negative.
+
+The three words of a question are never its answer.
+
+Shapes: ``V`` words, ``D`` width, ``Q`` questions, ``k`` answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float32]
+Ids = NDArray[np.int64]
+Method = Literal["3cosadd", "3cosmul"]
+
+EPSILON = 1e-6
+"""Keeps the quotient of 3CosMul finite."""
+BLOCK_BYTES = 64 * 2**20
+"""Scores that are held at a time while many questions are answered."""
+
+
+def unit(matrix: NDArray[np.floating]) -> Matrix:
+    """The rows at length 1, a copy.
+
+    Args:
+        matrix: (V, D) or (D,).
+
+    Returns:
+        float32 of the same shape. A row of zeros stays as it is, so its cosines are 0; a row with
+        NaN, as ``word_vectors`` gives for an unknown word, stays NaN.
+    """
+    rows = np.asarray(matrix, dtype=np.float32)
+    squares = np.einsum("...d,...d->...", rows, rows, dtype=np.float64)
+    norms = np.sqrt(squares)[..., None]
+    return cast(Matrix, (rows / np.where(norms == 0, 1, norms)).astype(np.float32))
+
+
+def similarity(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Cosines of the rows of two matrices, row by row.
+
+    Args:
+        a: (N, D) or (D,), of any length.
+        b: the same shape.
+
+    Returns:
+        (N,) or a scalar array; NaN where either row has NaN, 0 where either is zero.
+    """
+    return cast(
+        NDArray[np.float64], np.einsum("...d,...d->...", unit(a), unit(b), dtype=np.float64)
+    )
+
+
+def neighbours(
+    units: Matrix, vector: NDArray[np.floating], k: int, exclude: Sequence[int] = ()
+) -> tuple[Ids, Matrix]:
+    """The words nearest to a vector by cosine.
+
+    Args:
+        units: (V, D) unit rows.
+        vector: (D,) of any length.
+        k: how many; fewer come back where there are fewer.
+        exclude: ids that are no answer, such as the word itself.
+
+    Returns:
+        (k,) ids and their cosines, nearest first; equal cosines in the order of ids.
+    """
+    cosines = units @ unit(vector)
+    cosines[np.asarray(exclude, dtype=np.int64)] = -np.inf
+    return _best(cosines, min(k, len(units) - len(set(exclude))))
+
+
+def analogy(
+    units: Matrix, a: int, b: int, c: int, k: int, method: Method = "3cosadd"
+) -> tuple[Ids, Matrix]:
+    """The answers to "a is to b as c is to ?".
+
+    Args:
+        units: (V, D) unit rows.
+        a: id of a word, as are ``b`` and ``c``.
+        b: related to ``a`` as the answer is to ``c``.
+        c: the word asked about.
+        k: how many answers.
+        method: 3CosAdd scores by the cosine with ``b - a + c``, 3CosMul by its quotient.
+
+    Returns:
+        (k,) ids and their scores, best first; equal scores in the order of ids.
+    """
+    question = np.array([[a, b, c]], dtype=np.int64)
+    (_, scores) = next(_analogy_scores(units, question, method, 1))
+    return _best(scores[0], min(k, len(units) - len({a, b, c})))
+
+
+def analogies(units: Matrix, questions: Ids, method: Method = "3cosadd") -> Ids:
+    """The best answer to each of many questions.
+
+    Args:
+        units: (V, D) unit rows; cut them first to answer among the most frequent words only.
+        questions: (Q, 3) ids ``a, b, c``, all below V.
+        method: see ``analogy``.
+
+    Returns:
+        (Q,) ids; the smallest where scores are equal.
+    """
+    answers = np.empty(len(questions), dtype=np.int64)
+    block = max(1, BLOCK_BYTES // (4 * max(1, len(units))))
+    for start, scores in _analogy_scores(units, questions, method, block):
+        answers[start : start + len(scores)] = scores.argmax(axis=1)
+    return answers
+
+
+def _analogy_scores(
+    units: Matrix, questions: Ids, method: Method, block: int
+) -> Iterator[tuple[int, Matrix]]:
+    """Blocks of scores (questions of the block, V), each with the number of its first question."""
+    for start in range(0, len(questions), block):
+        a, b, c = questions[start : start + block].T
+        if method == "3cosadd":
+            scores = unit(units[b] - units[a] + units[c]) @ units.T
+        else:
+            scores = _shifted(units, b)
+            scores *= _shifted(units, c)
+            scores /= _shifted(units, a) + np.float32(EPSILON)
+        rows = np.arange(len(scores))
+        for word in (a, b, c):
+            scores[rows, word] = -np.inf
+        yield start, scores
+
+
+def _shifted(units: Matrix, words: Ids) -> Matrix:
+    """(Q, V) cosines of words with all words, moved from [-1, 1] to [0, 1]."""
+    cosines = units[words] @ units.T
+    cosines += 1
+    cosines /= 2
+    return cosines
+
+
+def _best(scores: Matrix, k: int) -> tuple[Ids, Matrix]:
+    """The k largest of (V,) scores, largest first, equal ones by id."""
+    if k <= 0:
+        return np.empty(0, np.int64), np.empty(0, np.float32)
+    threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
+    candidates = np.flatnonzero(scores >= threshold)
+    ids = candidates[np.argsort(-scores[candidates], kind="stable")][:k]
+    return ids, scores[ids]

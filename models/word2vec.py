@@ -1,0 +1,239 @@
+"""Skip-gram with negative sampling (word2vec).
+
+Mikolov, Chen, Corrado, Dean (2013a), "Efficient estimation of word representations in vector
+space"; Mikolov, Sutskever, Chen, Corrado, Dean (2013b), "Distributed representations of words and
+phrases and their compositionality". For a word ``o`` and a word ``c`` of its window, with ``K``
+words ``n_k`` drawn from the unigram distribution to the power 0.75 (2013b, equation 4)::
+
+    loss = -log s(u_o . v_c) - sum_k log s(-u_{n_k} . v_c)        s(z) = 1 / (1 + exp(-z))
+
+``v`` are the rows of ``input``, the word vectors; ``u`` those of ``output``.
+
+As in the authors' program: the window of each word is 1 to ``window`` words wide at random,
+frequent words are left out at random before windows are laid (their ``sample`` formula), a noise
+word that equals ``o`` is skipped, and words outside the vocabulary are dropped, so windows close
+over the gap. Deviations: the words of one window share their noise words and see ``u`` as it was
+before the window (Ji et al. 2016, arXiv:1604.04661), which is what makes the kernel fast; no
+sentence is cut at 1,000 words; the sigmoid is computed rather than looked up and cut at 6.
+
+Shapes: ``V`` vocabulary, ``D`` width, ``N`` words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from models.family import (
+    FloatArray,
+    Inputs,
+    State,
+    Style,
+    SweepStats,
+    Want,
+    WantsTokens,
+    WantsVocabulary,
+)
+from models.text import Sentences, Tokens
+from models.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Config:
+    """The settings of a skip-gram model."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+    style: ClassVar[Style] = "sweeps"
+    title: ClassVar[str] = "word2vec (skip-gram, negative sampling)"
+    paper: ClassVar[str] = "Mikolov et al. (2013), arXiv:1301.3781 and arXiv:1310.4546"
+
+    family: Literal["word2vec"] = "word2vec"
+    dim: Annotated[int, Field(ge=1, le=4096, description="Width of the vectors")] = 100
+    window: Annotated[
+        int, Field(ge=1, le=100, description="Words on each side, at most; drawn anew per word")
+    ] = 5
+    negatives: Annotated[int, Field(ge=1, le=64, description="Noise words per window")] = 5
+    sample: Annotated[
+        float,
+        Field(ge=0, le=1, description="Words above this frequency are thinned out; 0 keeps all"),
+    ] = 1e-3
+    noise_power: Annotated[
+        float, Field(ge=0, le=2, description="Power of the counts that noise is drawn by")
+    ] = 0.75
+    learning_rate: Annotated[
+        float, Field(gt=0, allow_inf_nan=False, description="At the start")
+    ] = 0.025
+    min_learning_rate: Annotated[
+        float,
+        Field(
+            ge=0,
+            allow_inf_nan=False,
+            description="At the end; the rate falls linearly over all epochs",
+        ),
+    ] = 1e-4
+    epochs: Annotated[int, Field(ge=1, description="Passes over the text")] = 10
+    min_count: Annotated[int, Field(ge=1, description="Rarer words get no vector")] = 5
+    max_size: Annotated[
+        int | None, Field(ge=1, description="At most so many words, the most frequent")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.min_learning_rate > self.learning_rate:
+            raise ValueError(
+                f"min_learning_rate ({self.min_learning_rate}) must not be above learning_rate "
+                f"({self.learning_rate})"
+            )
+
+    def wants(self) -> Mapping[str, Want]:
+        """The training text, and a vocabulary without reserved entries."""
+        return {
+            "train": WantsTokens("train"),
+            "vocabulary": WantsVocabulary(self.min_count, self.max_size, reserved=()),
+        }
+
+    def build(self, inputs: Inputs, *, seed: int) -> Model:
+        """Input vectors uniform in [-0.5, 0.5) / D, output vectors zero, as in word2vec."""
+        vocabulary = inputs.vocabulary()
+        shape = (len(vocabulary), self.dim)
+        table = np.random.default_rng(seed).random(shape, np.float32)
+        table -= 0.5
+        table /= self.dim
+        return Model(self, vocabulary, table, np.zeros(shape, np.float32))
+
+    def restore(self, vocabulary: Vocabulary, state: State) -> Model:
+        """The model with the arrays that ``Model.state`` gave."""
+        return Model(self, vocabulary, state["input"], state["output"])
+
+
+class Model:
+    """Two tables of vectors, a row for each word of the vocabulary.
+
+    Attributes:
+        input: (V, D) float32, the word vectors.
+        output: (V, D) float32, the vectors of words as targets.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        vocabulary: Vocabulary,
+        input: NDArray[np.float32],
+        output: NDArray[np.float32],
+    ) -> None:
+        self.config, self.vocabulary = config, vocabulary
+        self.input, self.output = input, output
+        self._tables: Any = None  # models.kernels.sgns.Tables, laid out by the first sweep
+
+    def state(self) -> State:
+        """Both tables, (V, D) float32 each."""
+        return {
+            "input": np.ascontiguousarray(self.input),
+            "output": np.ascontiguousarray(self.output),
+        }
+
+    def word_vectors(self, words: Sequence[str]) -> FloatArray:
+        """(N, D) float32 rows of ``input``; NaN for a word outside the vocabulary."""
+        ids = self.vocabulary.ids(words)
+        vectors = np.full((len(ids), self.config.dim), np.nan, np.float32)
+        vectors[ids >= 0] = self.input[ids[ids >= 0]]
+        return vectors
+
+    @property
+    def epochs(self) -> int:
+        """Passes over the text."""
+        return self.config.epochs
+
+    def chunks(self, inputs: Inputs) -> Sequence[Sentences]:
+        """The training text in chunks of about a million words, cut between sentences."""
+        return Chunks(inputs.tokens(), self.vocabulary, CHUNK_WORDS)
+
+    def sweep(
+        self, chunk: Sentences, *, seed: int, done: float, until: float, threads: int
+    ) -> SweepStats:
+        """Train on a chunk, in place.
+
+        The learning rate falls in a straight line over the share of the whole run that is done;
+        each thread goes through its part of the chunk while the rate falls over the chunk.
+        """
+        from models.kernels import sgns
+
+        if self._tables is None:
+            self._tables = self._lay_out()
+        first, last = self.config.learning_rate, self.config.min_learning_rate
+        rates = first + (last - first) * done, first + (last - first) * until
+        tally = sgns.sweep(
+            self._tables,
+            chunk,
+            window=self.config.window,
+            negatives=self.config.negatives,
+            seed=seed,
+            rates=rates,
+            threads=threads,
+        )
+        return SweepStats(len(chunk.ids), tally.kept, tally.examples, tally.loss, rates[1])
+
+    def _lay_out(self) -> Any:
+        """Move the tables to where the kernel reads them fast."""
+        from models.kernels import sampling, sgns
+
+        counts = self.vocabulary.counts
+        keep = sampling.keep_chances(counts, self.config.sample)
+        noise = sampling.Noise.of(counts.astype(np.float64) ** self.config.noise_power)
+        tables = sgns.Tables(sgns.aligned(self.input), sgns.aligned(self.output), keep, noise)
+        self.input = tables.inputs[:, : self.config.dim]
+        self.output = tables.outputs[:, : self.config.dim]
+        return tables
+
+
+CHUNK_WORDS = 2**20
+
+
+class Chunks(Sequence[Sentences]):
+    """A tokenized corpus under a vocabulary, in chunks that are made when they are asked for.
+
+    A chunk ends before the first sentence that starts at or after a multiple of ``words``, however
+    the corpus is cut into partitions. No sentence is cut, so a chunk can be larger than that.
+    """
+
+    def __init__(self, tokens: Tokens, vocabulary: Vocabulary, words: int) -> None:
+        self._texts = [part.text for part in tokens.partitions]
+        self._tables = [vocabulary.ids(part.types) for part in tokens.partitions]
+        self._first_sentences = np.cumsum([0, *map(len, self._texts)])
+        first_words = np.cumsum([0, *(len(text.ids) for text in self._texts)])
+        cuts = {0, int(self._first_sentences[-1])}
+        for place in range(words, int(first_words[-1]), words):
+            part = int(np.searchsorted(first_words, place, side="right")) - 1
+            inside = np.searchsorted(self._texts[part].starts[:-1], place - first_words[part])
+            cuts.add(int(self._first_sentences[part] + inside))
+        self._cuts = sorted(cuts)
+
+    def __len__(self) -> int:
+        return len(self._cuts) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> Sentences: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sentences]: ...
+
+    def __getitem__(self, index: int | slice) -> Sentences | Sequence[Sentences]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        index = range(len(self))[index]
+        first, last = self._cuts[index], self._cuts[index + 1]
+        ids, lengths = [], []
+        for base, text, table in zip(
+            self._first_sentences[:-1], self._texts, self._tables, strict=True
+        ):
+            starts = text.starts[max(0, first - base) : max(0, last - base) + 1]
+            if len(starts) > 1:
+                ids.append(table[text.ids[starts[0] : starts[-1]]])
+                lengths.append(np.diff(starts))
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(lengths))])
+        # Windows do not look at documents, so the chunk is shown as one.
+        return Sentences(np.concatenate(ids), starts, np.array([0, last - first]))

@@ -1,0 +1,39 @@
+"""The flow that makes a corpus and stops there."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from prefect import flow
+from prefect.artifacts import create_table_artifact
+from pydantic import Field
+
+from pipelines.flow import job, refusing
+from pipelines.recipes import resolve
+from tasks.corpus import Corpus
+
+
+@flow(
+    name="corpus",
+    description="Ingest, normalize, deduplicate, split and tokenize a corpus, and count it.",
+    flow_run_name="corpus {recipe}",
+    persist_result=False,
+)
+def corpus(
+    recipe: Annotated[str, Field(min_length=1)] = "sample",
+    overrides: list[str] = [],  # noqa: B006
+) -> Corpus:
+    """Ingest, normalize, deduplicate, split and tokenize a corpus, and count it.
+
+    Args:
+        recipe: The corpus of this recipe, or of this YAML file
+        overrides: Changes of the form a.b=c, such as corpus.normalize.lowercase=true
+    """
+
+    def run() -> Corpus:
+        made = job(resolve(recipe, overrides=overrides)).corpus()
+        rows = [{"stage": stage, **stats} for stage, stats in made.stats.items()]
+        create_table_artifact(rows, key=f"corpus-{made.config.name}".lower().replace("_", "-"))
+        return made
+
+    return refusing(run)  # type: ignore[return-value]

@@ -1,0 +1,98 @@
+"""What the command line prints at the end: of a run, of the stack, of a promotion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+
+from pipelines.console import span
+from pipelines.job import RunResult
+from pipelines.settings import Settings
+from tasks.leaderboard import leaderboard, leaderboard_json
+from tasks.promotion import Promotion
+
+
+def show_result(out: Console, result: RunResult, settings: Settings) -> None:
+    """The leaderboard, where everything lies, and what to try next."""
+    out.print(leaderboard(result.rows))
+    for trained in result.trained:
+        if trained.promotion.reasons:
+            reasons = "; ".join(trained.promotion.reasons)
+            out.print(
+                f"{trained.promotion.name} did not become champion: {reasons}", style="yellow"
+            )
+    reused = sum(outcome.reused for outcome in result.outcomes)
+    out.print(f"{span(result.seconds)}, {reused} of {len(result.outcomes)} steps reused\n")
+    places = {
+        "report": result.report,
+        "models": settings.store,
+        "MLflow": settings.tracking_uri,
+    }
+    for name, place in places.items():
+        out.print(f"{name:<8} {place}", soft_wrap=True, highlight=False)
+    out.print("\n[bold]next[/]")
+    for command in _next(result):
+        out.print(f"  {command}", soft_wrap=True, highlight=False)
+
+
+def _next(result: RunResult) -> list[str]:
+    commands = ["lexloom models list"]
+    for row in result.rows:
+        if row.registered is None:
+            continue
+        champion = "champion" in row.registered.aliases
+        version = "@champion" if champion else f"/{row.registered.version}"
+        name = row.registered.name + version
+        if any(score.unit == "spearman" for score in row.scores) and row.neighbours:
+            word = next(iter(row.neighbours))
+            commands.append(f"lexloom query neighbours {name} {word}")
+            commands.append(f"lexloom pull {name} --format word2vec --out vectors.txt")
+        elif any(score.unit == "perplexity" for score in row.scores):
+            commands.append(f'lexloom query perplexity {name} "a sentence of your own"')
+    commands.append("lexloom up      # Prefect and MLflow in the browser: schedule, rerun, compare")
+    return list(dict.fromkeys(commands))
+
+
+def result_json(result: RunResult, settings: Settings) -> dict[str, Any]:
+    """A run as JSON."""
+    return {
+        "corpus": {"name": result.corpus.config.name, "content": result.corpus.content},
+        "leaderboard": leaderboard_json(result.rows),
+        "models": [
+            {
+                "name": trained.promotion.name,
+                "version": trained.promotion.version,
+                "champion": trained.promotion.champion,
+                "promoted": trained.promotion.promoted,
+                "refused": list(trained.promotion.reasons),
+                "artifact": trained.model.to_json(),
+            }
+            for trained in result.trained
+        ],
+        "steps": [
+            {
+                "name": outcome.name,
+                "reused": outcome.reused,
+                "seconds": round(outcome.seconds, 3),
+                "computed": outcome.computed,
+                "total": outcome.total,
+                "content": outcome.artifact.content,
+            }
+            for outcome in result.outcomes
+        ],
+        "report": str(result.report),
+        "store": settings.store,
+        "tracking_uri": settings.tracking_uri,
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def show_promotion(out: Console, promotion: Promotion) -> None:
+    """What the gate decided."""
+    if promotion.promoted:
+        before = f" (before: version {promotion.previous})" if promotion.previous else ""
+        out.print(f"{promotion.name}: version {promotion.champion} is champion{before}")
+    else:
+        reasons = "; ".join(promotion.reasons) or "it is champion already"
+        out.print(f"{promotion.name}: version {promotion.version} was not promoted: {reasons}")

@@ -1,0 +1,39 @@
+"""The main flow: a corpus, then every requested family, then the leaderboard."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from prefect import flow
+from pydantic import Field
+
+from pipelines.flow import job, refusing, show_result
+from pipelines.job import RunResult
+from pipelines.recipes import resolve
+
+
+@flow(
+    name="embeddings",
+    description="Read a corpus, train and compare the families of a recipe, register the models.",
+    flow_run_name="embeddings {recipe}",
+    persist_result=False,
+)
+def embeddings(
+    recipe: Annotated[str, Field(min_length=1)] = "sample",
+    families: list[str] = [],  # noqa: B006
+    overrides: list[str] = [],  # noqa: B006
+) -> RunResult:
+    """Read a corpus, train and compare the families of a recipe, register the models.
+
+    Args:
+        recipe: A recipe by name, or the path of a YAML file
+        families: Train only these families; all that the recipe has if empty
+        overrides: Changes of the form a.b=c, such as families.word2vec.dim=50
+    """
+
+    def run() -> RunResult:
+        result = job(resolve(recipe, families=families, overrides=overrides)).run()
+        show_result(result)
+        return result
+
+    return refusing(run)  # type: ignore[return-value]

@@ -1,0 +1,122 @@
+"""What the flows share: how a job runs under Prefect, and what Prefect is shown of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from uuid import UUID
+
+from prefect import get_run_logger
+from prefect.artifacts import (
+    create_link_artifact,
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.states import Failed
+
+from pipelines.config import RunConfig
+from pipelines.job import Job, RunResult
+from pipelines.settings import Settings
+from tasks.errors import LexloomError
+from tasks.leaderboard import Row, leaderboard_json, leaderboard_markdown
+from tasks.step import Observer, Outcome, RayCluster, Runner, Unobserved, as_prefect_task
+from tasks.store import Store
+
+T = TypeVar("T")
+
+watching: ContextVar[Observer] = ContextVar("watching", default=Unobserved())  # noqa: B039
+"""Who else watches the flows that are run in this context: the command line's progress bars."""
+
+PROGRESS_AFTER, PROGRESS_EVERY = 3.0, 2.0
+"""Seconds before a step gets a progress artifact, and between updates of it."""
+
+
+def job(config: RunConfig) -> Job:
+    """The job of a config as this flow runs it: on Ray, its steps shown as tasks."""
+    settings = Settings.load()
+    store = Store(settings.store, settings.home / "cache")
+    ray = RayCluster(settings.ray_address or None, settings.threads)
+    runner = Runner(store, ray, visible=True, observer=Shown(watching.get()))
+    run_id = str(flow_run.get_id() or "")
+    return Job(config, settings, runner, effect, {"flow_run_id": run_id})
+
+
+def effect(name: str, action: Callable[[], T], /) -> T:
+    """Run an effect as a task."""
+    return as_prefect_task(name, action, lambda _: "")
+
+
+def refusing(run: Callable[[], T]) -> T | State[Any]:
+    """Run the body of a flow; a permanent error becomes the message of its final state."""
+    try:
+        return run()
+    except LexloomError as error:
+        get_run_logger().error(str(error))
+        return Failed(message=str(error), data=error)
+
+
+@dataclass
+class Shown:
+    """Shows steps in Prefect: a log line each, and a progress artifact for the long ones.
+
+    Attributes:
+        besides: another observer that is told the same.
+    """
+
+    besides: Observer
+    _began: dict[str, float] = field(default_factory=dict)
+    _artifacts: dict[str, UUID] = field(default_factory=dict)
+    _updated: dict[str, float] = field(default_factory=dict)
+
+    def begin(self, name: str) -> None:
+        """A step begins."""
+        self.besides.begin(name)
+        self._began[name] = time.monotonic()
+
+    def advance(self, name: str, done: int, total: int, unit: str) -> None:
+        """It has come so far."""
+        self.besides.advance(name, done, total, unit)
+        now = time.monotonic()
+        since = self._updated.get(name, self._began.get(name, now) + PROGRESS_AFTER)
+        if now - since < (PROGRESS_EVERY if name in self._artifacts else 0):
+            return
+        self._updated[name] = now
+        share = 100.0 * done / total if total else 0.0
+        if name in self._artifacts:
+            update_progress_artifact(self._artifacts[name], progress=share)
+        else:
+            made = create_progress_artifact(share, description=f"{name}: {total:,} {unit}")
+            if isinstance(made, UUID):
+                self._artifacts[name] = made
+
+    def end(self, outcome: Outcome) -> None:
+        """It has ended."""
+        self.besides.end(outcome)
+        if artifact := self._artifacts.pop(outcome.name, None):
+            update_progress_artifact(artifact, progress=100.0)
+        if outcome.reused:
+            get_run_logger().info("%s: reused", outcome.name)
+        else:
+            parts = f", {outcome.computed} of {outcome.total} partitions" * (outcome.total > 1)
+            get_run_logger().info("%s: %.1f s%s", outcome.name, outcome.seconds, parts)
+
+
+def show_result(result: RunResult) -> None:
+    """The leaderboard and the report as artifacts of the flow run."""
+    name = result.corpus.config.name.lower().replace("_", "-")
+    show_leaderboard(name, result.rows)
+    link = result.report.as_uri()
+    create_link_artifact(link, link_text=str(result.report), key=f"report-{name}")
+
+
+def show_leaderboard(name: str, rows: Sequence[Row]) -> None:
+    """The leaderboard as a table and as Markdown."""
+    create_table_artifact(leaderboard_json(rows), key=f"leaderboard-{name}")
+    create_markdown_artifact(leaderboard_markdown(rows), key=f"leaderboard-{name}-text")

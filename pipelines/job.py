@@ -1,0 +1,241 @@
+"""The main job: a corpus, every requested family, the leaderboard. Plain Python.
+
+The Prefect flows and ``lexloom run --direct`` run these same functions; they differ in the
+``Runner`` that they bring and in what they do around an effect.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from models.family import Family
+from pipelines.config import RunConfig
+from pipelines.settings import Settings
+from tasks.artifacts import Artifact
+from tasks.corpus import Corpus, build_corpus
+from tasks.evaluation import check_sets, evaluate_model, read_neighbours, read_scores
+from tasks.leaderboard import Registered, Row
+from tasks.models import TextPipeline
+from tasks.prepare import prepare
+from tasks.promotion import Promotion, promote
+from tasks.registry import check_name, find_version, register
+from tasks.report import write_report
+from tasks.step import Outcome, Resources, Runner
+from tasks.train import TRAIN, Train
+
+T = TypeVar("T")
+
+
+class Effect(Protocol):
+    """Runs what is no step (registration, the report): as it is, or as a task Prefect shows."""
+
+    def __call__(self, name: str, action: Callable[[], T], /) -> T:
+        """Run an action under a name, and return what it returns."""
+        ...
+
+
+def directly(_name: str, action: Callable[[], T], /) -> T:
+    """Run an effect as it is."""
+    return action()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One model of a run, with what came of it.
+
+    Attributes:
+        name: in the config.
+        model: its artifact.
+        row: its line in the leaderboard.
+        promotion: what the gate decided.
+    """
+
+    name: str
+    model: Artifact
+    row: Row
+    promotion: Promotion
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What came of a run.
+
+    Attributes:
+        corpus: what was read.
+        trained: one a family, in the order of the config.
+        report: the HTML file.
+        outcomes: all steps, with whether they were reused.
+        seconds: the run took.
+    """
+
+    corpus: Corpus
+    trained: tuple[Trained, ...]
+    report: Path
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The leaderboard."""
+        return tuple(trained.row for trained in self.trained)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run of a config at a place.
+
+    Attributes:
+        config: what to make.
+        settings: where.
+        runner: runs the steps.
+        effect: runs what is not a step.
+        labels: more tags for MLflow (the Prefect flow run).
+    """
+
+    config: RunConfig
+    settings: Settings
+    runner: Runner
+    effect: Effect = directly
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Refuse what the registry or the evaluation would refuse later, before anything starts.
+
+        Raises:
+            ConfigError: a name that cannot be registered.
+            InputError: an evaluation set that cannot be found.
+        """
+        for name in self.config.families:
+            check_name(self.config.model_name(name))
+        check_sets(self.config.evaluation)
+
+    def run(self) -> RunResult:
+        """The whole job."""
+        began = time.monotonic()
+        self.check()
+        corpus = self.corpus()
+        trained = tuple(self.train(corpus, name) for name in self.config.families)
+        path = self.effect("report", lambda: self.report(corpus, trained))
+        outcomes = tuple(self.runner.outcomes)
+        return RunResult(corpus, trained, path, outcomes, time.monotonic() - began)
+
+    def corpus(self) -> Corpus:
+        """The corpus, read or found."""
+        return build_corpus(self.runner, self.config.corpus)
+
+    def train(self, corpus: Corpus, name: str) -> Trained:
+        """One family: inputs, model, scores, registration, gate."""
+        config, family = self.config, self.config.families[name]
+        text = TextPipeline(config.corpus.normalize, config.corpus.tokenize)
+        learns = family.style == "learns"
+        tags = self.tags(corpus, name)
+        resources = Resources(
+            threads=self.settings.threads,
+            workers=self.settings.workers if learns else 1,
+            gpus=self.settings.gpus if learns else 0,
+            tracking_uri=self.settings.tracking_uri,
+            labels=tags,
+        )
+        model = self.runner.run(
+            TRAIN,
+            prepare(self.runner, corpus, family),
+            Train(family, text, config.seed, config.replicate),
+            label=name,
+            resources=resources,
+            # A distributed training starts Ray workers itself.
+            in_driver=resources.workers > 1,
+        )
+        outcome = self.runner.outcomes[-1]
+        scores = evaluate_model(self.runner, model, corpus, config.evaluation, name)
+        return self.effect(
+            f"register {name}", lambda: self.register(name, family, outcome, scores, tags)
+        )
+
+    def tags(self, corpus: Corpus, name: str) -> dict[str, str]:
+        """What MLflow is told of where a model comes from."""
+        return {
+            "experiment": self.config.corpus.name,
+            "name": self.config.model_name(name),
+            "corpus": corpus.content,
+            "git_commit": git_commit(),
+            **self.labels,
+        }
+
+    def register(
+        self, name: str, family: Family, trained: Outcome, scored: Artifact, tags: Mapping[str, str]
+    ) -> Trained:
+        """Register a model and hold it against the gate."""
+        store, uri = self.runner.store, self.settings.tracking_uri
+        reader = store.reader(scored)
+        scores = read_scores(reader)
+        registered = register(
+            store,
+            trained.artifact,
+            self.config.model_name(name),
+            tracking_uri=uri,
+            scores=scores,
+            tags=tags,
+        )
+        promotion = promote(
+            registered.name, registered.version, tracking_uri=uri, gate=self.config.gate
+        )
+        version = find_version(f"{registered.name}/{registered.version}", uri)
+        row = Row(
+            family=family.family,
+            title=family.title,
+            paper=family.paper,
+            training=trained.stats,
+            scores=scores,
+            content=trained.artifact.content,
+            reused=trained.reused,
+            registered=Registered(version.name, version.version, version.aliases),
+            neighbours=read_neighbours(reader),
+        )
+        return Trained(name, trained.artifact, row, promotion)
+
+    def report(self, corpus: Corpus, trained: Sequence[Trained]) -> Path:
+        """Write the report of the run."""
+        name = self.config.corpus.name
+        path = self.settings.home / "reports" / f"{name}.html"
+        write_report(
+            path,
+            title=name,
+            corpus=corpus,
+            rows=[one.row for one in trained],
+            outcomes=self.runner.outcomes,
+            facts={
+                "store": self.runner.store.url,
+                "MLflow": self.settings.tracking_uri,
+                "git commit": git_commit(),
+                **self.labels,
+            },
+        )
+        return path
+
+
+@cache
+def git_commit() -> str:
+    """The commit of the lexloom that runs, with ``+`` if it was changed; empty if unknown."""
+    here = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(here), *arguments],
+                capture_output=True,
+                text=True,
+                timeout=10,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        return done.stdout.strip()
+
+    commit = git("rev-parse", "HEAD")
+    return commit + ("+" if commit and git("status", "--porcelain", "-uno") else "")

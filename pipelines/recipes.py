@@ -1,0 +1,67 @@
+"""Complete run configs by name: where a run begins that has no file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from models import ngram, nplm, word2vec
+from pipelines.config import Key, RunConfig, choose, load, override, parse
+from tasks.corpus import CorpusConfig
+from tasks.errors import ConfigError
+from tasks.sources import SAMPLE, Source
+
+
+def sample() -> RunConfig:
+    """The Wikipedia extract in the gensim wheel, and one family of each training style."""
+    return RunConfig(
+        corpus=CorpusConfig(
+            name="sample",
+            train=Source(paths=(SAMPLE,), format="wikipedia"),
+        ),
+        families={
+            "ngram": ngram.Config(),
+            "word2vec": word2vec.Config(),
+            "nplm": nplm.Config(),
+        },
+    )
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {"sample": sample}
+"""The recipes by name."""
+
+
+def resolve(
+    recipe: str, *, families: Sequence[str] = (), overrides: Sequence[str] = ()
+) -> RunConfig:
+    """The config of a run.
+
+    Args:
+        recipe: a name in ``RECIPES``, or the path of a YAML file.
+        families: train only these; all that the recipe has if empty.
+        overrides: changes of the form ``a.b=c``.
+
+    Raises:
+        ConfigError: the first thing that is wrong.
+    """
+    value: dict[str, Any]
+    marks: dict[Key, int]
+    if recipe in RECIPES:
+        value, marks, source = RECIPES[recipe]().model_dump(mode="json"), {}, ""
+    else:
+        path = Path(recipe).expanduser()
+        if path.suffix not in (".yaml", ".yml") and not path.exists():
+            raise ConfigError(
+                f"there is no recipe {recipe!r}, and no such file",
+                remedy="recipes are: " + ", ".join(RECIPES) + "; a file is YAML",
+            )
+        value, marks = load(path)
+        source = str(path)
+    if families or overrides:
+        parse(value, source=source, marks=marks)  # what is wrong in the file is told with its line
+    if families:
+        value = choose(value, families)
+    if overrides:
+        value = override(value, overrides)
+    return parse(value, source=source, marks=marks if not overrides else {})

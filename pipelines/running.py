@@ -1,0 +1,69 @@
+"""A run from the command line: through the Prefect flow and Ray, or directly in this process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from pipelines.config import RunConfig
+from pipelines.console import Watch, quieten
+from pipelines.job import Job, RunResult
+from pipelines.recipes import RECIPES
+from pipelines.settings import Settings
+from tasks.step import Runner
+from tasks.store import Store
+
+
+def run_directly(
+    config: RunConfig, settings: Settings, console: Console, *, verbose: bool = False
+) -> RunResult:
+    """Run a config in this process, without Prefect and without Ray."""
+    with Watch(console) as watch:
+        if not verbose:
+            quieten(settings.home / "logs" / "run.log")
+        store = Store(settings.store, settings.home / "cache")
+        return Job(config, settings, Runner(store, observer=watch)).run()
+
+
+def run_flow(
+    recipe: str,
+    families: Sequence[str],
+    overrides: Sequence[str],
+    settings: Settings,
+    console: Console,
+    *,
+    verbose: bool = False,
+) -> RunResult:
+    """Run the main flow in this process, on the configured Prefect server or a temporary one."""
+    with Watch(console) as watch:
+        if not os.environ.get("PREFECT_API_URL"):
+            with watch.doing("temporary Prefect server"):
+                start_server(settings.home)
+        from pipelines.embeddings import embeddings
+        from pipelines.flow import watching
+
+        if not verbose:
+            quieten(settings.home / "logs" / "run.log")
+        if recipe not in RECIPES:
+            recipe = str(Path(recipe).expanduser().absolute())
+        token = watching.set(watch)
+        try:
+            return embeddings(recipe, list(families), list(overrides))
+        finally:
+            watching.reset(token)
+
+
+def start_server(home: Path) -> None:
+    """Start Prefect's temporary server, which ends with this process.
+
+    One at a time: two that set up the same new database at once would break each other.
+    """
+    from prefect.server.api.server import SubprocessASGIServer
+
+    with (home / "prefect.lock").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        SubprocessASGIServer().start()

@@ -1,0 +1,142 @@
+"""Where things live and with how much of the machine to work: settings of a place, not of a run.
+
+Nothing here changes what a run makes. Every field is read from ``LEXLOOM_<FIELD>``.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from pydantic import AliasChoices, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from tasks.errors import ConfigError
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Settings(BaseSettings):
+    """Settings of this place; make one with ``Settings.load``.
+
+    Attributes:
+        home: the folder of everything that lexloom keeps, unless said otherwise below.
+        store: a folder, or any URL that fsspec knows (``s3://bucket/prefix``).
+        tracking_uri: where MLflow keeps runs and registered models.
+        ray_address: of a running Ray to compute on; empty starts one for each run.
+        threads: threads that a step may use, and the CPUs of a Ray started here.
+        workers: processes of a distributed training.
+        gpus: GPUs of each of these workers.
+        timezone: of the schedules that ``lexloom deploy`` makes.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="LEXLOOM_", frozen=True, env_ignore_empty=True)
+
+    home: Path = Path("~/.lexloom")
+    store: str = ""
+    tracking_uri: str = Field(
+        default="",
+        validation_alias=AliasChoices("LEXLOOM_TRACKING_URI", "MLFLOW_TRACKING_URI"),
+    )
+    ray_address: str = ""
+    threads: int = Field(default_factory=_cpus, ge=1)
+    workers: int = Field(default=1, ge=1)
+    gpus: int = Field(default=0, ge=0)
+    timezone: str = "UTC"
+
+    def model_post_init(self, _context: Any) -> None:
+        """Fill in what follows from ``home``."""
+        home = self.home.expanduser().absolute()
+        derived = {
+            "home": home,
+            "store": self.store or str(home / "store"),
+            "tracking_uri": self.tracking_uri or f"sqlite:///{home / 'mlflow.db'}",
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+
+    @staticmethod
+    def load() -> Settings:
+        """The settings in the environment.
+
+        Raises:
+            ConfigError: one of the variables has a value that cannot be used.
+        """
+        try:
+            return Settings()
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = "_".join(str(part) for part in first["loc"]).upper()
+            where = name if name.endswith("TRACKING_URI") else f"LEXLOOM_{name}"
+            raise ConfigError(
+                f"{first['msg']}, not {first['input']!r}",
+                where=where,
+                remedy="change or unset this environment variable",
+            ) from None
+
+
+QUIET = {
+    # Nothing that we build on tells anybody anything.
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_TRAIN_METRICS_ENABLED": "0",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    # Nothing from a registry is unpickled.
+    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+    # The MLflow server here shows runs and models; its job runner costs half a minute of start.
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    # On a fresh home the temporary server migrates its database: the default of 20 s is too short.
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    "PREFECT_CLI_PROMPT": "false",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+"""Environment of every process of ours, unless the user has set the variable."""
+
+
+def prepare_environment(settings: Settings, *, verbose: bool = False) -> None:
+    """Set the environment of this process and of all that it starts.
+
+    Call it before Prefect, Ray or MLflow is imported: they read theirs on import. A variable
+    that is set already stays as it is.
+    """
+    home = settings.home
+    token = home / "ray" / "token"
+    values = QUIET | {
+        "LEXLOOM_HOME": str(home),
+        "PREFECT_HOME": str(home / "prefect"),
+        "NUMBA_CACHE_DIR": str(home / "numba"),
+        # Ray's own default is a token in ~/.ray that everybody may read.
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+    }
+    if not settings.ray_address or settings.ray_address.startswith("127.0.0.1:"):
+        # A Ray of this machine alone then listens on the loopback interface only.
+        values["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    if not verbose:
+        values |= {"PREFECT_LOGGING_LEVEL": "WARNING", "PREFECT_LOGGING_SERVER_LEVEL": "ERROR"}
+    for name, value in values.items():
+        os.environ.setdefault(name, value)
+    home.mkdir(parents=True, exist_ok=True)
+    if not token.exists():
+        token.parent.mkdir(mode=0o700, exist_ok=True)
+        _write_secret(token)
+
+
+def _write_secret(path: Path) -> None:
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(secrets.token_hex(32))
+    try:
+        os.link(aside, path)  # of two that start at once the first wins
+    except FileExistsError:
+        pass
+    finally:
+        aside.unlink()

@@ -1,0 +1,77 @@
+"""One flow a family, each with the family's own settings as a flat form.
+
+Prefect makes a form of a flow's parameters, and the server refuses values that do not fit. The UI
+replaces nested values whole, so a family's settings are parameters themselves: the signature of
+each flow is made from the fields of the family's ``Config``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Annotated, Any, get_args, get_type_hints
+
+from prefect import Flow, flow
+from pydantic import Field
+from pydantic.fields import FieldInfo
+
+from models import ngram, nplm, word2vec
+from pipelines.config import parse
+from pipelines.flow import job, refusing, show_result
+from pipelines.job import RunResult
+from pipelines.recipes import resolve
+
+_COMMON: dict[str, tuple[Any, Any]] = {
+    "recipe": (
+        Annotated[
+            str,
+            Field(description="The corpus of this recipe, or of this YAML file", min_length=1),
+        ],
+        "sample",
+    ),
+    "seed": (Annotated[int, Field(ge=0, description="Of everything random")], 1),
+}
+
+
+def _train(config: type[Any]) -> Flow[..., RunResult]:
+    """The flow that trains one family."""
+
+    def train(recipe: str, seed: int, **settings: Any) -> RunResult:
+        def run() -> RunResult:
+            base = resolve(recipe).model_dump(mode="json")
+            families = {config.family: {"family": config.family, **settings}}
+            result = job(parse({**base, "families": families, "seed": seed})).run()
+            show_result(result)
+            return result
+
+        return refusing(run)  # type: ignore[return-value]
+
+    hints = get_type_hints(config, include_extras=True)
+    fields = [field for field in dataclasses.fields(config) if field.name != "family"]
+    parameters = _COMMON | {field.name: (hints[field.name], field.default) for field in fields}
+    about = f"Train a {config.title} ({config.paper}), evaluate and register it."
+    train.__name__ = train.__qualname__ = f"train_{config.family}"
+    # Prefect reads the texts of a form from the docstring.
+    lines = [f"    {name}: {_description(hint)}" for name, (hint, _) in parameters.items()]
+    train.__doc__ = "\n".join([about, "", "Args:", *lines])
+    train.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=hint)
+            for name, (hint, value) in parameters.items()
+        ]
+    )
+    return flow(name=f"train-{config.family}", description=about, persist_result=False)(train)
+
+
+def _description(hint: Any) -> str:
+    """The description in an annotated type."""
+    found = [part.description for part in get_args(hint) if isinstance(part, FieldInfo)]
+    return next((text for text in found if text), "")
+
+
+train_ngram = _train(ngram.Config)
+train_word2vec = _train(word2vec.Config)
+train_nplm = _train(nplm.Config)
+
+TRAIN_FLOWS: tuple[Flow[..., RunResult], ...] = (train_ngram, train_word2vec, train_nplm)
+"""One a family, in the order of ``models.families.FAMILIES``."""

@@ -1,0 +1,278 @@
+"""Perplexity of any model that ``Scores``: exp of the mean negative log-likelihood.
+
+The mean runs over tokens and sentence ends, each sentence conditioned on its start alone. An
+unknown word is scored as ``<unk>``, which makes a model with a small vocabulary look good: so two
+perplexities compare only over one vocabulary (``score.incomparable``). Across vocabularies the
+bits a character compare: there every unknown word is charged its spelling besides, at 8 bits for
+each of its UTF-8 bytes and 8 for its end, a code that knows nothing and is the same for all models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.family import Model, Progress, Scores
+from models.text import Sentences, TokenPartition, Tokens
+from models.vocabulary import BOS, EOS, Vocabulary
+from tasks.errors import TrainingError
+from tasks.evaluation.score import Baseline, Score
+
+CHUNK = 1 << 16
+
+DIRECTION = "left to right"
+POLICY = (
+    "unknown words scored as <unk>, sentence ends counted, no context across sentences, "
+    f"{DIRECTION}"
+)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Sums over scored text; they add up over chunks.
+
+    Attributes:
+        tokens: words and marks of the text, sentence ends not among them.
+        ends: sentence ends.
+        unknown: tokens that are not in the vocabulary.
+        impossible: tokens and ends with the probability zero.
+        nll: summed negative log-probability of everything, in nats.
+        nll_unknown: the part of it that fell on unknown tokens.
+        characters: of the text, a space or line end after every token.
+        spelling_bytes: UTF-8 bytes of the unknown tokens, and one each for their ends.
+    """
+
+    tokens: int = 0
+    ends: int = 0
+    unknown: int = 0
+    impossible: int = 0
+    nll: float = 0.0
+    nll_unknown: float = 0.0
+    characters: int = 0
+    spelling_bytes: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Tally)))
+
+    @property
+    def perplexity(self) -> float:
+        """Over all tokens and sentence ends."""
+        return _exp(self.nll / max(1, self.tokens + self.ends))
+
+    @property
+    def perplexity_of_known(self) -> float | None:
+        """Over known tokens and sentence ends; None if it has no finite value."""
+        known = self.tokens + self.ends - self.unknown
+        nll = self.nll - self.nll_unknown
+        return _exp(nll / known) if known and math.isfinite(nll) else None
+
+    @property
+    def bits_per_character(self) -> float:
+        """Bits a character of the text, every unknown word spelt out besides."""
+        return (self.nll / math.log(2) + 8 * self.spelling_bytes) / max(1, self.characters)
+
+
+LogProb = Callable[[Sentences], NDArray[np.float64]]
+
+
+def tally(
+    log_prob: LogProb,
+    vocabulary: Vocabulary,
+    text: Tokens,
+    progress: Progress = lambda done, total, unit: None,
+    size: int = CHUNK,
+) -> Tally:
+    """Score a text, a chunk of sentences at a time.
+
+    Args:
+        log_prob: as ``Scores.log_prob``.
+        vocabulary: of the model.
+        text: S sentences with N tokens.
+        progress: told about tokens.
+        size: about so many tokens are scored at a time.
+
+    Raises:
+        TrainingError: the model gave a log-probability that is above 0 or not a number.
+        ValueError: it gave another number of them than N + S.
+    """
+    sums, done = Tally(), 0
+    for part in text.partitions:
+        characters, spelling = _sizes(part)
+        surfaces = part.text.ids
+        for chunk, first in chunks(part.under(vocabulary), size):
+            scores = np.asarray(log_prob(chunk), dtype=np.float64)
+            n, s = len(chunk.ids), len(chunk)
+            if scores.shape != (n + s,):
+                raise ValueError(f"{scores.shape} log-probabilities for {n} tokens and {s} ends")
+            # Rounding may lift a probability a hair above one; NaN fails the comparison too.
+            if not (scores <= 1e-6).all():
+                raise TrainingError(
+                    "the model gives a log-probability that is above 0 or not a number",
+                    remedy="train it again, with a lower learning rate if it has one",
+                )
+            here = surfaces[first : first + n]
+            unknown = chunk.ids == vocabulary.unknown
+            positions = np.arange(n) + np.repeat(np.arange(s), np.diff(chunk.starts))
+            sums += Tally(
+                tokens=n,
+                ends=s,
+                unknown=int(unknown.sum()),
+                impossible=int(np.isneginf(scores).sum()),
+                nll=-float(scores.sum()),
+                nll_unknown=-float(scores[positions[unknown]].sum()),
+                characters=int(characters[here].sum()),
+                spelling_bytes=int(spelling[here[unknown]].sum()),
+            )
+            done += n
+            progress(done, text.n_tokens, "tokens")
+    return sums
+
+
+def chunks(text: Sentences, size: int) -> Iterator[tuple[Sentences, int]]:
+    """Runs of whole sentences with at least ``size`` tokens, and the index of their first token.
+
+    Each sentence is a document of its own: no context crosses sentences here.
+    """
+    begin = 0
+    while begin < len(text):
+        first = int(text.starts[begin])
+        end = int(np.searchsorted(text.starts, first + size, side="left"))
+        end = min(max(end, begin + 1), len(text))
+        starts = np.asarray(text.starts[begin : end + 1]) - first
+        ids = np.asarray(text.ids[first : first + int(starts[-1])])
+        yield Sentences(ids, starts, np.arange(end - begin + 1, dtype=np.int64)), first
+        begin = end
+
+
+def _sizes(part: TokenPartition) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For every type its characters with the space after it, its UTF-8 bytes with their end."""
+    characters = np.array([len(word) + 1 for word in part.types], dtype=np.int64)
+    spelling = [len(word.encode("utf-8", "surrogatepass")) + 1 for word in part.types]
+    return characters, np.array(spelling, dtype=np.int64)
+
+
+def unigram(vocabulary: Vocabulary, train: Tokens) -> LogProb:
+    """A unigram model over a vocabulary: add-one estimates from the training text.
+
+    It predicts every entry but ``<s>``; ``<unk>`` has the training tokens outside the vocabulary.
+    """
+    base = len(vocabulary.reserved)
+    counts = np.ones(len(vocabulary), dtype=np.float64)
+    counts[base:] += vocabulary.counts
+    counts[vocabulary.unknown] += train.n_tokens - int(vocabulary.counts.sum())
+    counts[vocabulary.reserved.index(EOS)] += train.n_sentences
+    counts[vocabulary.reserved.index(BOS)] = 0
+    with np.errstate(divide="ignore"):
+        log_probabilities = np.log(counts / counts.sum())
+    end = log_probabilities[vocabulary.reserved.index(EOS)]
+
+    def log_prob(sentences: Sentences) -> NDArray[np.float64]:
+        return np.insert(log_probabilities[sentences.ids], sentences.starts[1:], end)
+
+    return log_prob
+
+
+def uniform(vocabulary: Vocabulary) -> LogProb:
+    """A model that holds every entry but ``<s>`` for equally likely."""
+
+    def log_prob(sentences: Sentences) -> NDArray[np.float64]:
+        return np.full(len(sentences.ids) + len(sentences), -math.log(len(vocabulary) - 1))
+
+    return log_prob
+
+
+def measure(
+    split: str,
+    model: Model,
+    text: Tokens,
+    *,
+    source: str = "",
+    train: Tokens | None = None,
+    progress: Progress = lambda done, total, unit: None,
+) -> tuple[Score, Score]:
+    """The perplexity of a model on a text and its bits a character, beside a unigram model's.
+
+    Args:
+        split: names the scores: "perplexity.test", "bits_per_character.test".
+        model: one that ``Scores``.
+        text: what is scored.
+        source: the content hash of the text; figures on different texts do not compare.
+        train: the training text, for the unigram model; without it the baseline is the uniform
+            distribution over the vocabulary.
+        progress: told about tokens.
+    """
+    if not isinstance(model, Scores):
+        raise TypeError(f"{type(model).__name__} gives no probability of text")
+    vocabulary = model.vocabulary
+    sums = tally(model.log_prob, vocabulary, text, progress)
+    base = tally(unigram(vocabulary, train) if train else uniform(vocabulary), vocabulary, text)
+    undefined = "the text is empty" if sums.tokens == 0 else ""
+    if sums.impossible:
+        undefined = f"the model holds {sums.impossible} tokens for impossible"
+    terms = {**_terms(vocabulary), **_counts(sums), "text": source}
+    policy = f"{terms['unknown_share']:.2%} {POLICY}"
+
+    def score(unit: str, value: float, against: float, total: int, items: str) -> Score:
+        return Score(
+            f"{unit}.{split}",
+            None if undefined else value,
+            unit=unit,
+            scored=total,
+            total=total,
+            items=items,
+            policy=policy,
+            undefined=undefined,
+            baselines=(_baseline(against if sums.tokens else None, train is not None),),
+            details=terms,
+        )
+
+    positions = sums.tokens + sums.ends
+    bits, base_bits = sums.bits_per_character, base.bits_per_character
+    return (
+        score(
+            "perplexity", sums.perplexity, base.perplexity, positions, "tokens and sentence ends"
+        ),
+        score("bits_per_character", bits, base_bits, sums.characters, "characters"),
+    )
+
+
+def _baseline(value: float | None, trained: bool) -> Baseline:
+    if trained:
+        return Baseline("unigram", value, "add-one estimates from the training text")
+    return Baseline("uniform", value, "every entry but <s> equally likely")
+
+
+def _terms(vocabulary: Vocabulary) -> dict[str, Any]:
+    """On what terms a figure is: two perplexities compare only on the same."""
+    return {
+        "vocabulary": vocabulary.hash,
+        "vocabulary_entries": len(vocabulary),
+        "direction": DIRECTION,
+        "sentence_ends_counted": True,
+        "context_crosses_sentences": False,
+        "unknown_policy": "scored as <unk>",
+        "spelling": "in bits a character: unknown words spelt at 8 bits a UTF-8 byte and their end",
+    }
+
+
+def _counts(sums: Tally) -> dict[str, Any]:
+    return {
+        "tokens": sums.tokens,
+        "sentence_ends": sums.ends,
+        "unknown_tokens": sums.unknown,
+        "unknown_share": sums.unknown / sums.tokens if sums.tokens else 0.0,
+        "perplexity_of_known": sums.perplexity_of_known,
+        "characters": sums.characters,
+        "spelling_bytes": sums.spelling_bytes,
+        "nats": sums.nll if math.isfinite(sums.nll) else None,
+    }
+
+
+def _exp(value: float) -> float:
+    """exp, with the largest float in place of an overflow."""
+    return math.exp(min(value, 709.0))

@@ -1,0 +1,94 @@
+"""ARPA, the text format that every n-gram tool reads (KenLM, SRILM, Kaldi).
+
+Numbers are log10 with seven decimals: the error of 5e-8 is below what readers keep, which is a
+32-bit float. ``<s>``, which is never predicted, has the customary -99. Lines are in suffix order,
+by order.
+
+Fields are parted by a tab, words by a blank. Words may hold other Unicode spaces (U+00A0, U+3000):
+they are written as they are, and KenLM and SRILM, which split at ASCII white space only, read them
+as what they are. ASCII white space within a word has no place in the format and is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.ngram import BOS, Ngram
+from models.vocabulary import Vocabulary
+from tasks.errors import InputError
+from tasks.export.aside import written_aside
+
+NEVER = -99.0
+"""log10 of the probability of ``<s>``, by custom."""
+
+_LINES = 1 << 16
+_UNWRITABLE = re.compile(r"[\s\x00]", re.ASCII)
+
+
+def write_arpa(model: Ngram, path: Path) -> None:
+    """Write a model as an ARPA file, which appears whole or not at all.
+
+    Raises:
+        InputError: words that the format cannot hold: with ASCII white space, not UTF-8, or equal
+            to a reserved entry.
+    """
+    letters, starts = _surfaces(model.vocabulary)
+    with written_aside(path) as aside, aside.open("wb") as file:
+        sizes = enumerate(model.table.sizes, 1)
+        counts = "".join(f"ngram {k}={size}\n" for k, size in sizes)
+        file.write(f"\\data\\\n{counts}".encode())
+        for k in range(1, model.table.order + 1):
+            file.write(f"\n\\{k}-grams:\n".encode())
+            for lines in _lines(model, k, letters, starts):
+                file.write(lines)
+        file.write(b"\n\\end\\\n")
+
+
+def _lines(
+    model: Ngram, order: int, letters: NDArray[np.uint8], starts: NDArray[np.int64]
+) -> Iterator[memoryview]:
+    """The lines of all n-grams of an order, some at a time."""
+    from models.kernels.ngram import write_lines
+
+    table = model.table
+    here = table.numbers(order)
+    with np.errstate(divide="ignore"):
+        numbers = np.log10(table.probabilities[here])[:, None]
+    if order == 1:
+        numbers[BOS] = NEVER
+    if order < table.order:
+        numbers = np.concatenate([numbers, np.log10(table.weights[here])[:, None]], axis=1)
+    # Rounding may have left a probability of 1 a little above it.
+    scaled = np.rint(np.maximum(-numbers, 0) * 1e7).astype(np.int64)
+    ngrams, lengths = table.ngrams(order), np.diff(starts)
+    for row in range(0, len(ngrams), _LINES):
+        rows = slice(row, row + _LINES)
+        size = int(lengths[ngrams[rows]].sum()) + len(ngrams[rows]) * (order + 1 + 2 * 24)
+        out = np.empty(size, np.uint8)
+        end = write_lines(ngrams[rows], scaled[rows], letters, starts, out)
+        yield out[:end].data
+
+
+def _surfaces(vocabulary: Vocabulary) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The UTF-8 bytes of all entries back to back, and (V + 1,) where each begins."""
+    bad = [word for word in vocabulary.words if _UNWRITABLE.search(word) or not word]
+    bad += sorted(set(vocabulary.words) & set(vocabulary.reserved))
+    encoded = []
+    for entry in vocabulary.entries:
+        try:
+            encoded.append(entry.encode())
+        except UnicodeEncodeError:
+            bad.append(entry)
+    if bad:
+        raise InputError(
+            f"{len(bad)} words cannot be written to an ARPA file, the first is {bad[0]!r}",
+            where="vocabulary",
+            remedy="tokenize without white space inside of words, or export another format",
+        )
+    starts = np.concatenate([[0], np.cumsum([len(word) for word in encoded])]).astype(np.int64)
+    return np.frombuffer(b"".join(encoded), np.uint8), starts

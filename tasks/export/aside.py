@@ -1,0 +1,67 @@
+"""Writing a file or folder so that it is there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import glob
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+STALE_SECONDS = 60.0
+"""What nobody holds and is older was left behind by a process that was killed."""
+
+
+@contextlib.contextmanager
+def written_aside(out: Path) -> Iterator[Path]:
+    """A path to write a file or folder to; it takes the place of ``out`` when the block ends.
+
+    Whatever was at ``out`` is replaced. What a killed writer left beside it is swept away by the
+    next one.
+    """
+    out = out.absolute()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{out.name}.aside-"
+    for left in out.parent.glob(f"{glob.escape(prefix)}*"):
+        if time.time() - left.stat().st_mtime > STALE_SECONDS and not _is_held(left):
+            shutil.rmtree(left, ignore_errors=True)
+    aside = out.parent / f"{prefix}{uuid.uuid4().hex[:12]}"
+    aside.mkdir()
+    handle = os.open(aside, os.O_RDONLY)
+    try:
+        # The kernel frees the lock when its holder dies, however it dies.
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        new = aside / out.name
+        yield new
+        for path in [new, *new.rglob("*")] if new.is_dir() else [new]:
+            _sync(path)
+        if os.path.lexists(out) and (new.is_dir() or out.is_dir()):
+            out.rename(aside / "replaced")
+        new.replace(out)
+        _sync(out.parent)
+    finally:
+        os.close(handle)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _is_held(folder: Path) -> bool:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

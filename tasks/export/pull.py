@@ -1,0 +1,114 @@
+"""Fetching a registered model in a format that somebody can use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from models.family import EmbedsWords, Model, Progress
+from models.ngram import Ngram
+from tasks.errors import InputError
+from tasks.export.arpa import write_arpa
+from tasks.export.aside import written_aside
+from tasks.export.native import copy_folder, is_model_folder
+from tasks.export.word2vec import write_word2vec_binary, write_word2vec_text
+from tasks.registry import OpenedModel, open_model
+
+Format = Literal["native", "word2vec", "word2vec-bin", "arpa"]
+
+
+@dataclass(frozen=True)
+class _Export:
+    """A format in one file.
+
+    Attributes:
+        suits: whether a model can be written in it.
+        write: does so.
+    """
+
+    suits: Callable[[Model], bool]
+    write: Callable[[Model, Path, Progress], None]
+
+
+def _embeds(model: Model) -> bool:
+    return isinstance(model, EmbedsWords)
+
+
+def _write_arpa(model: Model, path: Path, _progress: Progress) -> None:
+    if not isinstance(model, Ngram):
+        raise TypeError(f"{type(model).__name__} is no n-gram model")
+    write_arpa(model, path)
+
+
+EXPORTS: dict[Format, _Export] = {
+    "word2vec": _Export(_embeds, write_word2vec_text),
+    "word2vec-bin": _Export(_embeds, write_word2vec_binary),
+    "arpa": _Export(lambda model: isinstance(model, Ngram), _write_arpa),
+}
+
+
+def formats(model: Model) -> tuple[Format, ...]:
+    """The formats that a model can be pulled in."""
+    return ("native", *(name for name, export in EXPORTS.items() if export.suits(model)))
+
+
+def pull(
+    reference: str,
+    format: Format,
+    out: Path,
+    *,
+    tracking_uri: str,
+    force: bool = False,
+    progress: Progress = lambda done, total, unit: None,
+) -> Path:
+    """Fetch a model; what is at ``out`` afterwards is whole, even if the pull is killed.
+
+    Args:
+        reference: ``NAME@ALIAS``, ``NAME/VERSION``, or a folder in the native format.
+        format: to write it in.
+        out: the folder (native) or file (any other format) to make.
+        tracking_uri: of the MLflow.
+        force: replace whatever is at ``out``; without it only a model that was pulled before is.
+        progress: told about words.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        InputError: there is no such model, it cannot be had in this format, or ``out`` is taken.
+        ConnectionError: MLflow does not answer.
+    """
+    replaceable = format == "native" and is_model_folder(out)
+    if (out.exists() or out.is_symlink()) and not (force or replaceable):
+        raise InputError(
+            "there is something here already",
+            where=str(out),
+            remedy="choose another path, or --force to replace it",
+        )
+    opened = open_model(reference, tracking_uri)
+    if format not in formats(opened.model):
+        raise InputError(
+            f"a {opened.model.config.title} model cannot be had in the format {format}",
+            where=opened.reference,
+            remedy=f"it comes as {', '.join(formats(opened.model))}",
+        )
+    with written_aside(out) as aside:
+        if format == "native":
+            _copy(opened, aside)
+        else:
+            EXPORTS[format].write(opened.model, aside, progress)
+    return out
+
+
+def _copy(opened: OpenedModel, folder: Path) -> None:
+    """The files of a model, and a manifest that says which version they are."""
+    manifest = dict(opened.about)
+    if opened.version:
+        manifest["registered"] = {
+            "name": opened.version.name,
+            "version": opened.version.version,
+            "scores": {score.name: score.value for score in opened.version.scores},
+        }
+    copy_folder(opened.folder, manifest, folder)

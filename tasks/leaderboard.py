@@ -1,0 +1,240 @@
+"""The leaderboard: one row a model, in a terminal, as Markdown and as JSON.
+
+A place is given only among scores that compare: equal vocabulary and text for perplexities, equal
+covered items for the rest (``score.incomparable``). Where they do not, it says so instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from tasks.artifacts import Stats
+from tasks.evaluation.score import Score, incomparable, show
+
+WIDTHS: tuple[tuple[int, Literal["left", "right"]], ...] = (
+    (16, "left"), (8, "right"), (14, "left"), (32, "left"),
+)  # fmt: skip
+"""Of the columns of scores in a terminal: name, value, baseline, coverage."""
+
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Where a model is registered.
+
+    Attributes:
+        name: of the registered model.
+        version: of it.
+        aliases: that point to this version, "champion".
+    """
+
+    name: str
+    version: int
+    aliases: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join([f"{self.name} v{self.version}", *(f"@{alias}" for alias in self.aliases)])
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model of a run.
+
+    Attributes:
+        family: the discriminator, "word2vec".
+        title: what a leaderboard calls it.
+        paper: its source.
+        training: the stats of the train step (``training_seconds``, ``tokens_per_second``, ...).
+        scores: what it is worth.
+        content: the content hash of the model.
+        reused: whether the model was in the store already.
+        registered: where it is registered, if it is.
+        curves: training curves by metric, as (step, value).
+        neighbours: nearest neighbours with their cosine, by word.
+    """
+
+    family: str
+    title: str
+    paper: str
+    training: Stats
+    scores: tuple[Score, ...]
+    content: str = ""
+    reused: bool = False
+    registered: Registered | None = None
+    curves: Mapping[str, Points] = field(default_factory=dict)
+    neighbours: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> str:
+        """The training time for people."""
+        value = self.training.get("training_seconds")
+        return duration(float(value)) if value is not None else "-"
+
+    @property
+    def rate(self) -> str:
+        """Tokens a second for people."""
+        value = self.training.get("tokens_per_second")
+        return f"{float(value):,.0f} tokens/s" if value is not None else "-"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a score stands.
+
+    Attributes:
+        place: from 1, equal scores share one; None where there is nothing to be ranked against.
+        reason: why it is not ranked against others of its name, if so.
+    """
+
+    place: int | None
+    reason: str = ""
+
+
+def standing(score: Score, row: Row, rows: Sequence[Row]) -> Standing:
+    """The place of a score of a row among all rows."""
+    others = [s for other in rows if other is not row for s in other.scores if s.name == score.name]
+    reasons = [incomparable(score, other) for other in others]
+    rivals = [other for other, why in zip(others, reasons, strict=True) if not why]
+    reason = next((why for why in reasons if why), "")
+    if not rivals or score.value is None:
+        return Standing(None, reason)
+    return Standing(1 + sum(_better(rival, score) for rival in rivals), reason)
+
+
+def _better(a: Score, b: Score) -> bool:
+    if a.value is None or b.value is None:
+        return b.value is None and a.value is not None
+    return a.value < b.value if a.lower_is_better else a.value > b.value
+
+
+def label(score: Score) -> str:
+    """The name of a score for people: "perplexity test", "wordsim353", "google 3CosAdd"."""
+    kind, _, name = score.name.partition(".")
+    if kind in ("perplexity", "bits_per_character"):
+        return f"{ {'bits_per_character': 'bits/char'}.get(kind, kind) } {name}"
+    method = score.details.get("method")
+    return f"{name.removesuffix('.3cosmul')} {method}" if method else name
+
+
+def coverage(score: Score) -> str:
+    """What a score rests on, for people."""
+    if score.unit == "perplexity":
+        ends = "+</s>" if score.details["sentence_ends_counted"] else ""
+        return f"{score.total:,} tokens{ends}, {score.details['unknown_share']:.1%} <unk>"
+    if score.unit == "bits_per_character":
+        return f"{score.total:,} characters, <unk> spelt out"
+    return f"{score.scored:,} of {score.total:,} {score.items} ({score.coverage:.0%})"
+
+
+def baselines(score: Score) -> str:
+    """What a score is to be held against, for people."""
+    return ", ".join(f"{b.name} {show(b.value, score.unit)}" for b in score.baselines)
+
+
+def duration(seconds: float) -> str:
+    """A time for people: "0.4 s", "2 min 05 s", "3 h 07 min"."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def footnotes(rows: Sequence[Row]) -> dict[str, str]:
+    """The marks of scores that are not ranked, by the reason why."""
+    marks: dict[str, str] = {}
+    for row in rows:
+        for score in row.scores:
+            if reason := standing(score, row, rows).reason:
+                marks.setdefault(reason, "*†‡§¶"[len(marks) % 5])
+    return marks
+
+
+def leaderboard(rows: Sequence[Row]) -> Table:
+    """The leaderboard for a terminal of 80 columns or more: one row a model."""
+    marks = footnotes(rows)
+    table = Table(
+        box=box.HORIZONTALS,
+        show_header=False,
+        show_lines=True,
+        caption="\n".join(f"{mark} not ranked: {reason}" for reason, mark in marks.items()),
+        caption_justify="left",
+    )
+    for row in rows:
+        scores = Table.grid(padding=(0, 2, 0, 0))
+        for width, justify in WIDTHS:
+            scores.add_column(width=width, justify=justify, no_wrap=True, overflow="ellipsis")
+        for score in row.scores:
+            value = _value(score, row, rows, marks)
+            scores.add_row(label(score), value, baselines(score), coverage(score))
+        table.add_row(Group(*_about(row), scores))
+    return table
+
+
+def _about(row: Row) -> Iterator[Text]:
+    yield Text.assemble(
+        (row.title, "bold"), f"  {row.seconds}, {row.rate}{', reused' * row.reused}"
+    )
+    yield Text(row.paper, "dim", no_wrap=True, overflow="ellipsis")
+    if row.registered:
+        yield Text(f"registered as {row.registered}", "cyan")
+
+
+def _value(score: Score, row: Row, rows: Sequence[Row], marks: Mapping[str, str]) -> Text:
+    place = standing(score, row, rows)
+    mark = marks.get(place.reason, "")
+    return Text(f"{score.shown}{mark}", "bold green" if place.place == 1 else "")
+
+
+def leaderboard_markdown(rows: Sequence[Row]) -> str:
+    """The leaderboard as Markdown: one row a model, a column a score."""
+    marks = footnotes(rows)
+    names = {score.name: label(score) for row in rows for score in row.scores}
+    head = ["model", "trained in", *names.values(), "registered"]
+    lines = [_line(head), _line(["---"] * len(head))]
+    for row in rows:
+        scores = {score.name: score for score in row.scores}
+        cells = [_cell(scores.get(name), row, rows, marks) for name in names]
+        about = f"**{row.title}** ({row.paper})"
+        lines.append(
+            _line([about, f"{row.seconds}, {row.rate}", *cells, str(row.registered or "-")])
+        )
+    notes = [f"{mark} not ranked: {reason}" for reason, mark in marks.items()]
+    return "\n".join(lines) + "".join(f"\n\n{note}" for note in notes) + "\n"
+
+
+def _cell(score: Score | None, row: Row, rows: Sequence[Row], marks: Mapping[str, str]) -> str:
+    if score is None:
+        return "-"
+    place = standing(score, row, rows)
+    shown = f"**{score.shown}**" if place.place == 1 else score.shown
+    mark = marks.get(place.reason, "").replace("*", "\\*")
+    return f"{shown}{mark} ({'; '.join(filter(None, [baselines(score), coverage(score)]))})"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
+
+
+def leaderboard_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The leaderboard as JSON: one object a model, with every detail of its scores."""
+    found = []
+    for row in rows:
+        value = asdict(replace(row, scores=(), curves={}, neighbours={}))
+        for unused in ("curves", "neighbours"):
+            del value[unused]
+        value["training"] = dict(row.training)
+        value["scores"] = [
+            {**score.to_json(), **asdict(standing(score, row, rows))} for score in row.scores
+        ]
+        found.append(value)
+    return found

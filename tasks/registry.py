@@ -1,0 +1,453 @@
+"""Registered models: one version for every distinct content under a name.
+
+A model is registered in MLflow together with the code that answers from it (``tasks.export``).
+Its version is known by its content: registering the same model again finds the version, whatever
+was interrupted in between, and of two processes that register it at the same moment one does. Of
+two stores that share an MLflow, the one that made its version later takes it back.
+
+Tags of a version, each with the prefix ``lexloom.``:
+
+    content       what the model is          recipe        how it was trained
+    family        the discriminator          capabilities  what it can do, separated by commas
+    vocabulary    the hash of its words      scores        its scores with everything about them
+    version       of lexloom                 score.NAME    a score for people
+    input.ROLE    what it was trained on
+
+and one more for every label that ``register`` is given (``corpus``, ``git_commit``, ...). Aliases:
+``challenger`` is the version registered last, ``champion`` the one that passed the gate last
+(``tasks.promotion``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from models.family import Model
+from tasks.artifacts import Artifact, Manifest, canonical_json, digest
+from tasks.errors import ConfigError, InputError
+from tasks.evaluation.score import Score
+from tasks.export.native import FILES, check_folder, is_model_folder, write_folder_manifest
+from tasks.models import TextPipeline, capabilities, read_model, read_text_pipeline
+from tasks.store import Store
+from tasks.tracking import (
+    answering,
+    connect,
+    create_run,
+    experiment_id,
+    find_run,
+    log_params,
+    open_tracker,
+    version,
+)
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
+
+__all__ = [
+    "CHALLENGER", "CHAMPION", "OpenedModel", "Registered", "Version", "check_name", "find_version",
+    "list_models", "open_model", "open_tracker",
+    "register",
+]  # fmt: skip
+
+CHALLENGER, CHAMPION = "challenger", "champion"
+CONTENT = "lexloom.content"
+SCORES = "lexloom.scores"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+_REFERENCE = re.compile(rf"(?:models:/)?({_NAME.pattern})(?:@([A-Za-z0-9_-]+)|/([0-9]+))")
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What a registration came to.
+
+    Attributes:
+        name: of the registered model.
+        version: that has the model's content.
+        reused: whether the version was there already.
+        run_id: of the MLflow run that trained the model.
+    """
+
+    name: str
+    version: int
+    reused: bool
+    run_id: str
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a registered model.
+
+    Attributes:
+        name: of the registered model.
+        version: its number.
+        aliases: that point to it.
+        family: the discriminator, "word2vec".
+        content: the content hash of the model.
+        vocabulary: the hash of its vocabulary.
+        capabilities: what it can do, as in ``tasks.models.CAPABILITIES``.
+        scores: what it is worth.
+        created: when, in seconds since 1970.
+        run_id: of the MLflow run that trained it.
+        location: where its files lie, for MLflow.
+        tags: everything else, without the prefix ``lexloom.``.
+    """
+
+    name: str
+    version: int
+    aliases: tuple[str, ...]
+    family: str
+    content: str
+    vocabulary: str
+    capabilities: tuple[str, ...]
+    scores: tuple[Score, ...]
+    created: float
+    run_id: str
+    location: str
+    tags: Mapping[str, str]
+
+    @property
+    def reference(self) -> str:
+        """What a person calls it, "NAME/3"."""
+        return f"{self.name}/{self.version}"
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model that somebody named, ready to be asked.
+
+    Attributes:
+        model: the model.
+        text: how raw text becomes its tokens.
+        folder: its files, in the native format.
+        reference: "NAME/3", or the folder.
+        version: None for a folder that was pulled.
+        about: what its manifest says.
+    """
+
+    model: Model
+    text: TextPipeline
+    folder: Path
+    reference: str
+    version: Version | None
+    about: Mapping[str, Any]
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that some registry or address would misread, before anything is trained.
+
+    A name has 1 to 128 of the letters a-z and A-Z, digits, ``_`` and ``-``, and begins with a
+    letter or digit.
+
+    Raises:
+        ConfigError: it has something else.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} cannot be the name of a registered model",
+            where="name",
+            remedy="use letters a-z and A-Z, digits, - and _, a letter or digit first, "
+            "and no more than 128 of them",
+        )
+
+
+# --- registration ---------------------------------------------------------------------------
+
+
+def register(
+    store: Store,
+    model: Artifact,
+    name: str,
+    *,
+    tracking_uri: str,
+    scores: Sequence[Score],
+    tags: Mapping[str, str],
+) -> Registered:
+    """Register a model once under a name; a new version gets the alias ``challenger``.
+
+    Args:
+        store: that holds the model.
+        model: an artifact of the kind "model".
+        name: see ``check_name``.
+        tracking_uri: of the MLflow.
+        scores: what the model is worth; the version keeps the latest.
+        tags: labels as in ``tasks.tracking``; ``experiment`` matters where the training was
+            tracked elsewhere, and so has no run here.
+
+    Raises:
+        ConfigError: a name that cannot be registered.
+        ConnectionError: MLflow does not answer.
+    """
+    check_name(name)
+    client = connect(tracking_uri)
+    manifest = store.manifest(model)
+    claim = digest({"name": name, "content": model.content})
+    with answering(tracking_uri), store.lease("registration", claim):
+        run_id = _run(client, store, manifest, tags)
+        found = _with_content(client, name, model.content)
+        reused = found is not None
+        if found is None:
+            _add_version(client, store, manifest, name, run_id, tags)
+            # Another store may have been first: its version is the one that counts.
+            first, *later = _all_with_content(client, name, model.content)
+            for extra in later:
+                client.delete_model_version(name, str(extra.version))
+            found, reused = first, bool(later)
+        number = int(found.version)
+        _note_scores(client, found, run_id, scores, manifest)
+        challenger = _alias(client, name, CHALLENGER)
+        if challenger is None or challenger < number:
+            client.set_registered_model_alias(name, CHALLENGER, str(number))
+    return Registered(name, number, reused, run_id)
+
+
+def _run(client: MlflowClient, store: Store, manifest: Manifest, tags: Mapping[str, str]) -> str:
+    """The run that trained a model; one is made up if it was tracked elsewhere or not at all."""
+    everywhere = [str(e.experiment_id) for e in client.search_experiments()]
+    if found := find_run(client, everywhere, manifest.recipe, store.url):
+        return str(found.info.run_id)
+    params = json.loads(canonical_json(manifest.origin["params"]))
+    inputs = {role: Artifact(**value) for role, value in manifest.origin["inputs"].items()}
+    experiment = experiment_id(
+        client, tags.get("experiment", "lexloom"), tags.get("artifact_root", "")
+    )
+    run_id = create_run(client, experiment, manifest.recipe, store.url, params, inputs, tags)
+    log_params(client, run_id, params)
+    client.set_terminated(run_id, "FINISHED")
+    return run_id
+
+
+def _all_with_content(client: MlflowClient, name: str, content: str) -> list[ModelVersion]:
+    found = client.search_model_versions(f"name = '{name}' and tags.`{CONTENT}` = '{content}'")
+    return sorted(found, key=lambda version: int(version.version))
+
+
+def _with_content(client: MlflowClient, name: str, content: str) -> ModelVersion | None:
+    return next(iter(_all_with_content(client, name, content)), None)
+
+
+def _alias(client: MlflowClient, name: str, alias: str) -> int | None:
+    value = client.get_registered_model(name).aliases.get(alias)
+    return None if value is None else int(value)
+
+
+def _add_version(
+    client: MlflowClient,
+    store: Store,
+    manifest: Manifest,
+    name: str,
+    run_id: str,
+    tags: Mapping[str, str],
+) -> None:
+    """Upload a model and make a version of it; its tags come with it or not at all."""
+    from mlflow.entities import LoggedModelOutput
+    from mlflow.exceptions import MlflowException
+    from mlflow.models import Model as SavedModel
+
+    from tasks.export.pyfunc import save_pyfunc
+
+    reader = store.reader(manifest.handle())
+    with tempfile.TemporaryDirectory(dir=store.files.scratch()) as scratch:
+        native, saved = Path(scratch) / "native", Path(scratch) / "model"
+        native.mkdir()
+        for file in FILES:
+            _link(reader.path(file), native / file)
+        model = read_model(native)
+        about = {
+            "content": manifest.content,
+            "recipe": manifest.recipe,
+            "family": str(model.config.family),
+            "capabilities": ",".join(capabilities(model)),
+            "vocabulary": model.vocabulary.hash,
+            "version": version(),
+        }
+        write_folder_manifest(native, about)
+        experiment = client.get_run(run_id).info.experiment_id
+        logged = client.create_logged_model(
+            experiment, name, run_id, {CONTENT: manifest.content}, model_type=about["family"]
+        )
+        described = SavedModel(
+            artifact_path=logged.artifact_location,
+            run_id=run_id,
+            model_uuid=logged.model_id,
+            model_id=logged.model_id,
+        )
+        save_pyfunc(native, saved, described, about)
+        client.log_model_artifacts(logged.model_id, str(saved))
+    client.finalize_logged_model(logged.model_id, "READY")
+    client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
+    # Another version may be registered under the name at the same moment.
+    with suppress(MlflowException):
+        client.create_registered_model(name)
+    lineage = {
+        f"input.{role}": value["content"] for role, value in manifest.origin["inputs"].items()
+    }
+    labels = {key: value for key, value in tags.items() if value}
+    client.create_model_version(
+        name,
+        source=logged.artifact_location,
+        run_id=run_id,
+        model_id=logged.model_id,
+        tags={f"lexloom.{k}": v for k, v in {**labels, **lineage, **about}.items()},
+        description=f"{model.config.title}: {model.config.paper}",
+    )
+
+
+def _link(source: Path, target: Path) -> None:
+    """The same file under another name, or a copy of it where there can be no such thing."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _note_scores(
+    client: MlflowClient,
+    found: ModelVersion,
+    run_id: str,
+    scores: Sequence[Score],
+    manifest: Manifest,
+) -> None:
+    """Keep the scores with the version and, as metrics, with the run."""
+    name, number = found.name, str(found.version)
+    text = json.dumps([score.to_json() for score in scores], ensure_ascii=False)
+    if found.tags.get(SCORES) != text:
+        client.set_model_version_tag(name, number, SCORES, text)
+        shown = {f"lexloom.score.{score.name}": score.shown for score in scores}
+        for tag, figure in shown.items():
+            client.set_model_version_tag(name, number, tag, figure)
+        for tag in found.tags:
+            if tag.startswith("lexloom.score.") and tag not in shown:
+                client.delete_model_version_tag(name, number, tag)
+    values = {s.name: s.value for s in scores if s.value is not None}
+    values |= {
+        f"training.{key}": float(value)
+        for key, value in manifest.stats.items()
+        if isinstance(value, int | float)
+    }
+    known = client.get_run(run_id).data.metrics
+    for key, value in values.items():
+        if known.get(key) != value:
+            client.log_metric(run_id, key, value)
+
+
+# --- looking up -----------------------------------------------------------------------------
+
+
+def list_models(tracking_uri: str) -> list[Version]:
+    """All versions that lexloom registered, by name and, within a name, newest first."""
+    client = connect(tracking_uri)
+    aliases = {model.name: model.aliases for model in _pages(client.search_registered_models)}
+    found = [
+        _version(client, one, aliases.get(one.name, {}))
+        for one in _pages(client.search_model_versions)
+        if CONTENT in one.tags
+    ]
+    return sorted(found, key=lambda one: (one.name, -one.version))
+
+
+def _pages(search: Callable[..., Any]) -> Iterator[Any]:
+    token = None
+    while True:
+        page = search(page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def find_version(reference: str, tracking_uri: str) -> Version:
+    """The version that ``NAME@ALIAS`` or ``NAME/VERSION`` means, with or without ``models:/``.
+
+    Raises:
+        InputError: there is no such version.
+        ConnectionError: MLflow does not answer.
+    """
+    from mlflow.exceptions import MlflowException
+
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        raise InputError(
+            "this is neither a registered model nor a folder that was pulled",
+            where=reference,
+            remedy="write NAME@champion, NAME/3 or the path of a folder",
+        )
+    name, alias, number = match.groups()
+    client = connect(tracking_uri)
+    try:
+        with answering(tracking_uri):
+            aliases = client.get_registered_model(name).aliases
+            found = client.get_model_version(name, aliases.get(alias, "") if alias else number)
+    except MlflowException:
+        raise InputError(
+            "there is no such registered model",
+            where=reference,
+            remedy=f"`lexloom models list` shows those at {tracking_uri}",
+        ) from None
+    if CONTENT not in found.tags:
+        raise InputError("this model was not registered by lexloom", where=reference)
+    return _version(client, found, aliases)
+
+
+def _version(client: MlflowClient, found: ModelVersion, aliases: Mapping[str, str]) -> Version:
+    number = int(found.version)
+    tags = {key.removeprefix("lexloom."): value for key, value in found.tags.items()}
+    return Version(
+        name=found.name,
+        version=number,
+        aliases=tuple(sorted(alias for alias, to in aliases.items() if int(to) == number)),
+        family=tags["family"],
+        content=tags["content"],
+        vocabulary=tags["vocabulary"],
+        capabilities=tuple(tags["capabilities"].split(",")),
+        scores=tuple(Score.from_json(value) for value in json.loads(tags.get("scores", "[]"))),
+        created=found.creation_timestamp / 1000,
+        run_id=found.run_id or "",
+        location=client.get_model_version_download_uri(found.name, str(number)),
+        tags=tags,
+    )
+
+
+def open_model(reference: str, tracking_uri: str) -> OpenedModel:
+    """The model under ``NAME@ALIAS`` or ``NAME/VERSION``, or in a folder that was pulled.
+
+    Raises:
+        InputError: there is none, or its files are not what was registered.
+    """
+    folder, found = Path(reference), None
+    if not is_model_folder(folder):
+        found = find_version(reference, tracking_uri)
+        folder = _download(found, tracking_uri)
+    about = check_folder(folder)
+    if found and about.get("content") != found.content:
+        raise InputError(
+            "its files are those of another model",
+            where=found.reference,
+            remedy="register the model again",
+        )
+    return OpenedModel(
+        model=read_model(folder),
+        text=read_text_pipeline(folder),
+        folder=folder,
+        reference=found.reference if found else str(folder),
+        version=found,
+        about=about,
+    )
+
+
+def _download(found: Version, tracking_uri: str) -> Path:
+    """A local folder with a version's files: they themselves where MLflow keeps them here."""
+    import mlflow.artifacts
+
+    source = f"{found.location.rstrip('/')}/artifacts"
+    return Path(mlflow.artifacts.download_artifacts(source, tracking_uri=tracking_uri))

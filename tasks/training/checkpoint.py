@@ -1,0 +1,205 @@
+"""Checkpoints of a training: in the store, manifest last, so a half-written one is never read.
+
+They lie under ``checkpoint/<recipe of the model>/<step>/``, each like any artifact.
+
+A checkpoint is weights, optimizer and the random state of every rank (safetensors) and a
+``Standing`` (JSON). The two newest stay, and the one with the best weights. All of them go when
+the model is committed (``tasks.step.execute``); a training that fails leaves them, so that a
+later run of the same recipe goes on from there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tasks.artifacts import Manifest
+from tasks.errors import TrainingError
+from tasks.store import MANIFEST, Store, Writer
+
+VERSION = 1
+"""Of the format; a checkpoint of another is not read, so training begins anew."""
+KEPT = 2
+PARTS = ("weights", "optimizer", "random")
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a training has come; floats survive JSON unchanged.
+
+    Attributes:
+        step: optimizer steps done.
+        epoch: the epoch at work.
+        batch: batches of this epoch done.
+        scored: tokens trained on so far, over all epochs.
+        seconds: spent on it.
+        world: ranks that trained.
+        precision: of the forward pass, "float32" or "bfloat16".
+        loss: summed nats since the last logged step.
+        tokens: tokens since the last logged step.
+        train_loss: nats per token as last logged.
+        heldout: nats per held-out token as last evaluated; None before.
+        best: the lowest of them.
+        best_step: when that was.
+        stale: evaluations since then.
+        finished: nothing is left to do.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    scored: int = 0
+    seconds: float = 0.0
+    world: int = 1
+    precision: str = "float32"
+    loss: float = 0.0
+    tokens: int = 0
+    train_loss: float | None = None
+    heldout: float | None = None
+    best: float | None = None
+    best_step: int | None = None
+    stale: int = 0
+    finished: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """All that a training needs to go on as if it had never stopped.
+
+    Attributes:
+        standing: how far it has come.
+        weights: the module's ``state_dict``.
+        optimizer: ``<parameter>.<name>`` of its state; empty before the first step.
+        random: the state of each rank's generators, ``cpu.<rank>`` and ``cuda.<rank>``.
+    """
+
+    standing: Standing
+    weights: Arrays
+    optimizer: Arrays
+    random: Arrays
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """The checkpoints of the model with a recipe; cheap, and safe to send to another process."""
+
+    store: Store
+    recipe: str
+
+    @property
+    def folder(self) -> str:
+        """Where they lie in the store."""
+        return f"checkpoint/{self.recipe}"
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint and remove those that it makes superfluous."""
+        standing = checkpoint.standing
+        name = _name(standing.step)
+        if self._find(standing.step) is None:
+            # A manifest whose parts are gone would win over the one to be written.
+            self.store.files.remove(f"{self.folder}/{name}/{MANIFEST}")
+        out = Writer(self.store, self.folder, name)
+        for part in PARTS:
+            out.tensors(f"{part}.safetensors", getattr(checkpoint, part))
+        out.json("standing.json", dataclasses.asdict(standing))
+        stats = {"step": standing.step}
+        self.store.commit(Manifest("checkpoint", self.folder, VERSION, name, out.parts, stats))
+        self._prune(standing)
+
+    def last(self) -> int | None:
+        """The step of the newest checkpoint that is whole, None if there is none."""
+        for step in reversed(self._steps()):
+            if found := self._load(step):
+                best = found.standing.best_step
+                if best is None or self._find(best):
+                    return step
+        return None
+
+    def at(self, step: int) -> Checkpoint:
+        """The checkpoint of a step.
+
+        Raises:
+            TrainingError: it is gone.
+        """
+        found = self._load(step)
+        if found is None:
+            raise TrainingError(
+                f"the checkpoint of step {step} is gone",
+                where=f"{self.store.url}/{self.folder}",
+                remedy="run the training again",
+            )
+        return found
+
+    def where(self, step: int) -> str:
+        """The address of a step's checkpoint, for people."""
+        return f"{self.store.url}/{self.folder}/{_name(step)}"
+
+    def _steps(self) -> list[int]:
+        return sorted(int(n) for n in self.store.files.names(self.folder) if n.isdigit())
+
+    def _find(self, step: int) -> Manifest | None:
+        manifest = self.store.find(self.folder, _name(step))
+        return manifest if manifest and manifest.version == VERSION else None
+
+    def _load(self, step: int) -> Checkpoint | None:
+        if (manifest := self._find(step)) is None:
+            return None
+        reader = self.store.reader(manifest.handle())
+        standing = Standing(**reader.json("standing.json"))
+        return Checkpoint(standing, *(reader.tensors(f"{part}.safetensors") for part in PARTS))
+
+    def _prune(self, standing: Standing) -> None:
+        steps = [step for step in self._steps() if step <= standing.step]
+        whole = [step for step in steps if self._find(step)]
+        for step in set(steps) - {*whole[-KEPT:], standing.best_step}:
+            # The manifest goes first: what is left of a checkpoint is then no checkpoint.
+            self.store.files.remove(f"{self.folder}/{_name(step)}/{MANIFEST}")
+            self.store.files.remove(f"{self.folder}/{_name(step)}")
+
+
+def _name(step: int) -> str:
+    return f"{step:012d}"
+
+
+# --- tensors and arrays -----------------------------------------------------------------------
+
+
+def to_arrays(tensors: Mapping[str, Tensor]) -> Arrays:
+    """Tensors of any device as arrays, without a copy where they are on the CPU."""
+    return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+
+
+def to_tensors(arrays: Arrays) -> dict[str, Tensor]:
+    """Arrays as tensors of their own; those that were read are mapped from a file."""
+    return {name: torch.tensor(array) for name, array in arrays.items()}
+
+
+def optimizer_arrays(optimizer: torch.optim.Optimizer) -> Arrays:
+    """The state of an optimizer, as ``<number of the parameter>.<name>``."""
+    return to_arrays(
+        {
+            f"{number}.{name}": value
+            for number, state in optimizer.state_dict()["state"].items()
+            for name, value in state.items()
+            if isinstance(value, Tensor)
+        }
+    )
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, arrays: Arrays) -> None:
+    """Set the state that ``optimizer_arrays`` took; rates and the like are the schedule's."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in to_tensors(arrays).items():
+        number, name = key.split(".", 1)
+        # The files hold no scalars: a count of steps comes back as a vector of one.
+        state.setdefault(int(number), {})[name] = tensor.reshape(()) if name == "step" else tensor
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})

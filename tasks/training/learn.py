@@ -1,0 +1,369 @@
+"""The loop of ``Learns``: autograd, in this process or on the workers of Ray Train.
+
+A step sums the objective over the tokens of all ranks and divides the gradient by their number,
+so neither the number of ranks nor how unevenly the tokens fall on them changes what is learned.
+Every rank takes every decision (evaluate, stop, write a checkpoint) from the same summed numbers.
+
+An interrupted training goes on from its newest checkpoint and ends with the very weights of one
+that was never interrupted: bit for bit on a CPU with the same numbers of workers and threads.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from models.family import Inputs, Learns, Plan, Progress, Report, Schedule
+from tasks.errors import TrainingError
+from tasks.step import Context
+from tasks.training.checkpoint import (
+    Checkpoint,
+    Checkpoints,
+    Standing,
+    optimizer_arrays,
+    restore_optimizer,
+    to_arrays,
+    to_tensors,
+)
+from tasks.training.ranks import Place, fast_bfloat16, own_threads
+from tasks.training.tracker import Silent, Tracker
+
+LOGS = 100
+"""Times that a whole training tells its metrics, besides those after an evaluation."""
+
+
+def learn(model: Learns, inputs: Inputs, seed: int, context: Context, tracker: Tracker) -> Report:
+    """Train a model in place; it ends with the weights that did best on the held-out text.
+
+    Args:
+        model: also a ``torch.nn.Module``; where there are checkpoints, it begins as the newest.
+        inputs: what it trains on; ``heldout`` may be without text, then the last weights stay.
+        seed: of the order of the data and of whatever is random in the model.
+        context: its resources say where the training runs, never what is computed.
+        tracker: is told ``loss`` (nats per token), ``tokens_per_second``, ``learning_rate`` and
+            ``heldout_perplexity``. A resumed training repeats the steps since its checkpoint.
+
+    Raises:
+        TrainingError: nothing to train on, or a loss that is not finite.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"{type(model).__name__} is no torch.nn.Module")
+    if model.n_batches(inputs) == 0:
+        raise TrainingError(
+            "the training text is empty", where="train", remedy="train on a split that has text"
+        )
+    checkpoints = Checkpoints(context.store, context.recipe)
+    last = checkpoints.last()
+    if last is None:
+        checkpoints.save(Checkpoint(Standing(), to_arrays(model.state_dict()), {}, {}))
+    # It may have been interrupted between its end and the commit of the model.
+    if last is None or not checkpoints.at(last).standing.finished:
+        _train(model, inputs, seed, checkpoints, context, tracker)
+    final = checkpoints.at(checkpoints.last() or 0)
+    best = final.standing.best_step
+    weights = final.weights if best is None else checkpoints.at(best).weights
+    model.cpu().load_state_dict(to_tensors(weights))
+    model.eval()
+    return _report(final.standing)
+
+
+def _train(
+    model: Learns,
+    inputs: Inputs,
+    seed: int,
+    checkpoints: Checkpoints,
+    context: Context,
+    tracker: Tracker,
+) -> None:
+    """Train to the end, here or on workers; what comes of it is in the checkpoints."""
+    resources = context.resources
+    if resources.workers > 1:
+        from tasks.training.workers import learn_on_workers
+
+        learn_on_workers(model.config, seed, checkpoints, context, tracker)
+        return
+    place = Place.alone(resources.gpus)
+    with own_threads(resources.threads, place.device):
+        Loop(
+            model,
+            inputs,
+            seed,
+            checkpoints,
+            place=place,
+            tracker=tracker,
+            progress=context.progress,
+            checkpoint_seconds=resources.checkpoint_seconds,
+        ).run()
+
+
+def _report(standing: Standing) -> Report:
+    report: dict[str, float | int | str] = {
+        "steps": standing.step,
+        "epochs": standing.epoch,
+        "tokens": standing.scored,
+        "tokens_per_second": round(standing.scored / max(standing.seconds, 1e-9), 1),
+        "workers": standing.world,
+        "precision": standing.precision,
+    }
+    if standing.train_loss is not None:
+        report["train_loss"] = standing.train_loss
+    if standing.best is not None and standing.best_step is not None:
+        report["heldout_perplexity"] = perplexity(standing.best)
+        report["best_step"] = standing.best_step
+    return report
+
+
+class Loop:
+    """One rank's training, from the newest checkpoint on.
+
+    Attributes:
+        at: how far it has come; all else that changes is in the model and the optimizer.
+    """
+
+    def __init__(
+        self,
+        model: Learns,
+        inputs: Inputs,
+        seed: int,
+        checkpoints: Checkpoints,
+        *,
+        place: Place,
+        tracker: Tracker | None = None,
+        progress: Progress = lambda done, total, unit: None,
+        checkpoint_seconds: float = 60.0,
+    ) -> None:
+        assert isinstance(model, nn.Module)
+        self._model, self._inputs, self._seed = model, inputs, seed
+        self._checkpoints, self._place = checkpoints, place
+        self._tracker, self._progress = tracker or Silent(), progress
+        self._every = checkpoint_seconds
+        self._schedule = model.schedule
+        self._n_batches = model.n_batches(inputs)
+        self._steps = self._schedule.epochs * self._n_batches
+        self._precision = precision_of(self._schedule, place.device)
+        self._module: nn.Module = model.to(place.device)
+        self._optimizer = optimizer_of(model)
+        self.at = self._restore()
+        self._distributed = place.distribute(self._module)
+        self._saved, self._told = self.at.step, self.at.seconds
+        self._mark = self._saved_when = time.perf_counter()
+
+    def run(self) -> None:
+        """Train until the schedule ends or patience does.
+
+        Raises:
+            TrainingError: a loss that is not finite.
+        """
+        self._module.train()
+        while not self.at.finished:
+            epoch = self.at.epoch
+            for parts in self._parts():
+                if self._settle(self._step(parts)):
+                    return
+                self._mark = time.perf_counter()
+            if self.at.epoch == epoch:
+                ended = f"ended after {self.at.batch} of {self._n_batches} batches"
+                raise RuntimeError(f"epoch {epoch} {ended}")
+
+    def _parts(self) -> Iterator[tuple[Any, ...]]:
+        """What is left of this epoch: for every step, this rank's parts of the global batch."""
+        each, at = self._schedule.accumulate, self.at
+        first, world = self._place.rank * each, self._place.world * each
+        plans = [Plan(self._seed, at.epoch, at.batch, first + i, world) for i in range(each)]
+        return zip(*(self._model.batches(self._inputs, plan) for plan in plans), strict=True)
+
+    # --- a step -------------------------------------------------------------------------------
+
+    def _step(self, parts: Sequence[Any]) -> bool:
+        """Learn from a global batch; returns whether a checkpoint is due."""
+        mine = self._backward(parts)
+        overdue = time.perf_counter() - self._saved_when > self._every
+        nll, scored, due = self._place.total(*mine, self._place.rank == 0 and overdue)
+        norm = scale_gradients(
+            self._optimizer, self._place.world / max(scored, 1.0), self._schedule.clip
+        )
+        if not math.isfinite(nll) or not math.isfinite(norm):
+            raise self._not_finite("the loss" if math.isfinite(norm) else "the gradient")
+        rate = rate_at(self.at.step, self._steps, self._schedule)
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate * group["rate"]
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        at, now = self.at, time.perf_counter()
+        self.at = replace(
+            at,
+            step=at.step + 1,
+            batch=at.batch + 1,
+            scored=at.scored + int(scored),
+            seconds=at.seconds + now - self._mark,
+            loss=at.loss + nll,
+            tokens=at.tokens + int(scored),
+        )
+        return due > 0
+
+    def _backward(self, parts: Sequence[Any]) -> tuple[float, float]:
+        """Gradients of the summed objective; this rank's nats and tokens."""
+        nll, scored = 0.0, 0
+        for i, part in enumerate(parts):
+            with self._place.together(self._distributed, last=i + 1 == len(parts)):
+                with torch.autocast(
+                    self._place.device.type, torch.bfloat16, self._precision == "bfloat16"
+                ):
+                    output = self._distributed(self._place.put(part))
+                output.objective.backward()
+            nll += float(output.nll_sum)
+            scored += output.n_scored
+        return nll, scored
+
+    def _not_finite(self, what: str) -> TrainingError:
+        return TrainingError(
+            f"{what} is not finite",
+            where=f"step {self.at.step + 1}",
+            remedy="lower learning_rate or clip; the last good checkpoint is that of step "
+            f"{self._saved}: {self._checkpoints.where(self._saved)}",
+        )
+
+    # --- after a step -------------------------------------------------------------------------
+
+    def _settle(self, due: bool) -> bool:
+        """Evaluate, tell, write a checkpoint, each where it is time; returns whether to stop."""
+        n, each = self._n_batches, self._schedule.evaluations
+        evaluate = self.at.batch * each // n > (self.at.batch - 1) * each // n
+        if evaluate:
+            self._evaluate()
+        if self.at.batch == n:
+            self.at = replace(self.at, epoch=self.at.epoch + 1, batch=0)
+        finished = self.at.step == self._steps or 0 < self._schedule.patience <= self.at.stale
+        self.at = replace(self.at, finished=finished)
+        if evaluate or finished or self.at.step % max(1, self._steps // LOGS) == 0:
+            self._tell(evaluate)
+        if evaluate or finished or due:
+            self._save()
+        if self._place.rank == 0:
+            total = round(self.at.scored / self.at.step * self._steps)
+            self._progress(self.at.scored, total, "tokens")
+        return finished
+
+    def _evaluate(self) -> None:
+        """The held-out loss in float32; every example is read once, by one rank."""
+        nll, scored = 0.0, 0
+        plan = Plan(self._seed, rank=self._place.rank, world=self._place.world, role="heldout")
+        self._module.eval()
+        with torch.inference_mode():
+            for batch in self._model.batches(self._inputs, plan):
+                output = self._module(self._place.put(batch))
+                nll += float(output.nll_sum)
+                scored += output.n_scored
+        self._module.train()
+        total, tokens = self._place.total(nll, scored)
+        if not math.isfinite(total):
+            raise self._not_finite("the held-out loss")
+        if tokens == 0:
+            return
+        loss, at = total / tokens, self.at
+        if at.best is None or loss < at.best:
+            self.at = replace(at, heldout=loss, best=loss, best_step=at.step, stale=0)
+        else:
+            self.at = replace(at, heldout=loss, stale=at.stale + 1)
+
+    def _tell(self, evaluated: bool) -> None:
+        at = self.at
+        loss = at.loss / max(at.tokens, 1)
+        if self._place.rank == 0:
+            metrics = {
+                "loss": loss,
+                "tokens_per_second": at.tokens / max(at.seconds - self._told, 1e-9),
+                "learning_rate": rate_at(at.step - 1, self._steps, self._schedule),
+            }
+            if evaluated and at.heldout is not None:
+                metrics["heldout_perplexity"] = perplexity(at.heldout)
+            self._tracker.log(metrics, at.step)
+        self._told = at.seconds
+        self.at = replace(at, train_loss=loss, loss=0.0, tokens=0)
+
+    # --- checkpoints --------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        """Write a checkpoint; called by every rank, written by the first."""
+        weights = self._module.state_dict()
+        if not all(bool(torch.isfinite(p).all()) for p in self._module.parameters()):
+            raise self._not_finite("a weight")
+        random = self._place.random_states()
+        if self._place.rank == 0:
+            self._checkpoints.save(
+                Checkpoint(
+                    self.at,
+                    to_arrays(weights),
+                    optimizer_arrays(self._optimizer),
+                    to_arrays(random),
+                )
+            )
+        self._saved, self._saved_when = self.at.step, time.perf_counter()
+
+    def _restore(self) -> Standing:
+        """Take over weights, optimizer and random state; every rank from the same checkpoint."""
+        here = (self._checkpoints.last() or 0) if self._place.rank == 0 else 0
+        found = self._checkpoints.at(int(self._place.total(here)[0]))
+        self._module.load_state_dict(to_tensors(found.weights))
+        restore_optimizer(self._optimizer, found.optimizer)
+        same = found.standing.world == self._place.world
+        self._place.seed(
+            (self._seed, found.standing.step), to_tensors(found.random) if same else {}
+        )
+        return replace(found.standing, world=self._place.world, precision=self._precision)
+
+
+# --- pure parts -------------------------------------------------------------------------------
+
+
+def rate_at(step: int, steps: int, schedule: Schedule) -> float:
+    """The learning rate of a step, counted from 0: up over the warm-up, then down to the floor."""
+    rising = math.ceil(schedule.warmup * steps)
+    if step < rising:
+        return schedule.learning_rate * (step + 1) / rising
+    left = (steps - step) / max(1, steps - rising)
+    return schedule.learning_rate * (schedule.floor + (1 - schedule.floor) * left)
+
+
+def precision_of(schedule: Schedule, device: torch.device) -> str:
+    """What "auto" means on this hardware."""
+    if schedule.precision == "auto":
+        return "bfloat16" if fast_bfloat16(device) else "float32"
+    return schedule.precision
+
+
+def optimizer_of(model: Learns) -> torch.optim.Optimizer:
+    """The optimizer of a model's schedule over its parameter groups."""
+    schedule = model.schedule
+    groups = [{"rate": 1.0, **group} for group in model.parameter_groups()]
+    if schedule.optimizer == "sgd":
+        return torch.optim.SGD(
+            groups, schedule.learning_rate, momentum=schedule.momentum, fused=True
+        )
+    return torch.optim.AdamW(groups, schedule.learning_rate, betas=schedule.betas, fused=True)
+
+
+def scale_gradients(optimizer: torch.optim.Optimizer, factor: float, clip: float) -> float:
+    """Multiply all gradients, and again where their norm is over ``clip``.
+
+    Returns:
+        the norm before clipping.
+    """
+    parameters = (p for group in optimizer.param_groups for p in group["params"])
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    norm = float(torch.nn.utils.get_total_norm(gradients)) * factor
+    if 0 < clip < norm:
+        factor *= clip / norm
+    torch._foreach_mul_(gradients, factor)
+    return norm
+
+
+def perplexity(loss: float) -> float:
+    """The exponential of nats per token, kept within what a float holds."""
+    return math.exp(min(loss, 700.0))

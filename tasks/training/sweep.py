@@ -1,0 +1,145 @@
+"""The loop of ``Sweeps``: epochs over chunks, trained in place by lock-free threads.
+
+A run is the sequence of its sweeps, ``epochs`` times the chunks in their fixed order. Sweep ``i``
+is a pure function of the tables before it, the seed and ``i``; so with one thread the same bytes
+come out every time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.family import Inputs, Report, State, Sweeps, SweepStats
+from tasks.errors import TrainingError
+from tasks.step import Context
+from tasks.training.tracker import Tracker
+
+LOG_SECONDS = 0.5
+
+
+def sweep(model: Sweeps, inputs: Inputs, seed: int, context: Context, tracker: Tracker) -> Report:
+    """Train a model in place.
+
+    Returns:
+        ``tokens`` seen over all epochs, ``tokens_per_second``, ``train_loss`` (mean nats per
+        example in the last epoch), ``epochs`` and ``subsampled``: the share of the tokens that took no part,
+        because they are unknown words or were thinned out at random.
+
+    Raises:
+        TrainingError: there is nothing to train on, or the loss is not finite.
+    """
+    chunks, words = model.chunks(inputs), model.epochs * inputs.tokens().n_tokens
+    sweeps = model.epochs * len(chunks)
+    if sweeps == 0:
+        raise _nothing("the training text")
+    before = _fingerprints(model.state())
+    run, epoch, stretch = _Sums(), _Sums(), _Sums()
+    context.progress(0, words, "words")
+    for i in range(sweeps):
+        began = time.perf_counter()
+        stats = model.sweep(
+            chunks[i % len(chunks)],
+            seed=_seed(seed, i),
+            done=i / sweeps,
+            until=(i + 1) / sweeps,
+            threads=context.resources.threads,
+        )
+        seconds = time.perf_counter() - began
+        if i % len(chunks) == 0:
+            epoch = _Sums()
+        run, epoch, stretch = (sums.plus(stats, seconds) for sums in (run, epoch, stretch))
+        _check(stats, epoch, last=(i + 1) % len(chunks) == 0, place=_place(i, len(chunks), run))
+        context.progress(run.words, words, "words")
+        if stretch.seconds >= LOG_SECONDS or i == sweeps - 1:
+            rate = {"learning_rate": stats.learning_rate}
+            tracker.log({**stretch.metrics(), **rate}, step=run.words)
+            stretch = _Sums()
+    _check_moved(before, model.state())
+    return {
+        "tokens": run.words,
+        "tokens_per_second": round(run.words / run.seconds),
+        "train_loss": epoch.loss / epoch.examples,
+        "epochs": model.epochs,
+        "subsampled": 1 - run.kept / run.words,
+    }
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """What a stretch of a run did."""
+
+    words: int = 0
+    kept: int = 0
+    examples: int = 0
+    loss: float = 0.0
+    seconds: float = 0.0
+
+    def plus(self, stats: SweepStats, seconds: float) -> _Sums:
+        return _Sums(
+            self.words + stats.words,
+            self.kept + stats.kept,
+            self.examples + stats.examples,
+            self.loss + stats.loss,
+            self.seconds + seconds,
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Mean loss per example in nats, where there are any, and words per second."""
+        loss = {"loss": self.loss / self.examples} if self.examples else {}
+        return {**loss, "tokens_per_second": self.words / self.seconds}
+
+
+def _seed(seed: int, i: int) -> int:
+    """The seed of sweep ``i``."""
+    return int(np.random.SeedSequence([seed, i]).generate_state(1, np.uint64)[0])
+
+
+def _check(stats: SweepStats, epoch: _Sums, *, last: bool, place: str) -> None:
+    if not math.isfinite(stats.loss):
+        raise TrainingError(
+            "the loss is not finite: the vectors have grown without bound",
+            where=place,
+            remedy="lower learning_rate; nothing was kept of this training",
+        )
+    if last and epoch.examples == 0:
+        raise _nothing(place)
+
+
+def _nothing(place: str) -> TrainingError:
+    return TrainingError(
+        "an epoch holds no training example: no sentence has two words left to learn from",
+        where=place,
+        remedy="train on more text or longer sentences, lower min_count, or raise sample",
+    )
+
+
+def _place(i: int, chunks: int, run: _Sums) -> str:
+    return f"epoch {1 + i // chunks}, chunk {1 + i % chunks} of {chunks}, {run.words:,} words in"
+
+
+def _fingerprints(state: State) -> dict[str, int]:
+    return {name: zlib.crc32(array.data) for name, array in state.items()}
+
+
+def _check_moved(before: Mapping[str, int], state: State) -> None:
+    after = _fingerprints(state)
+    still = [name for name in before if before[name] == after[name]]
+    if still:
+        raise TrainingError(
+            f"training moved nothing in {', '.join(still)}",
+            where="the end of training",
+            remedy="raise learning_rate",
+        )
+    wild = [name for name, array in state.items() if not np.isfinite(array).all()]
+    if wild:
+        raise TrainingError(
+            f"{', '.join(wild)} holds numbers that are not finite",
+            where="the end of training",
+            remedy="lower learning_rate",
+        )

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.word2vec import Config
+from tasks import tracking
+from tasks.artifacts import Artifact, recipe_of
+from tasks.errors import ConfigError
+from tasks.step import Context, Resources
+from tasks.store import Store, Writer
+from tasks.tracking import Live, connect, open_tracker
+from tasks.train import Train
+from tasks.training.tracker import Silent
+from tests.tasks.trained import TEXT
+
+TOKENS = Artifact("tokens", "tokenize", "1" * 64, "c0ffee" * 10 + "abcd")
+LABELS = {"experiment": "tracked", "git_commit": "beef", "flow_run_id": "f-1", "corpus": "cafe"}
+
+
+def context(store: Store, uri: str, recipe: str, labels: dict[str, str] | None = None) -> Context:
+    resources = Resources(tracking_uri=uri, labels=LABELS if labels is None else labels)
+    out = Writer(store, "train", recipe)
+    return Context(store, recipe, out, resources, lambda done, total, unit: None)
+
+
+def params(dim: int = 7) -> Train:
+    return Train(Config(dim=dim), TEXT)
+
+
+def recipe(seed: int) -> str:
+    return recipe_of("train", 1, {"seed": seed}, {})
+
+
+def runs(uri: str, recipe: str) -> list[Any]:
+    client = connect(uri)
+    everywhere = [e.experiment_id for e in client.search_experiments()]
+    return list(client.search_runs(everywhere, f"tags.`lexloom.recipe` = '{recipe}'"))
+
+
+def test_nothing_is_tracked_without_an_address(store: Store) -> None:
+    with open_tracker(context(store, "", recipe(0)), params()) as tracker:
+        assert isinstance(tracker, Silent)
+
+
+def test_a_run_says_what_was_trained_on_what(store: Store, tracking_uri: str) -> None:
+    with open_tracker(context(store, tracking_uri, recipe(1)), params(), {"train": TOKENS}) as t:
+        t.log({"loss": 3.5, "tokens_per_second": 1e6}, 10)
+        t.log({"loss": 2.5}, 20)
+    (run,) = runs(tracking_uri, recipe(1))
+    assert run.info.status == "FINISHED"
+    assert run.data.params["dim"] == "7"
+    assert run.data.params["text.tokenize.scheme"] == "words"
+    assert run.data.metrics["loss"] == 2.5
+    tags = run.data.tags
+    assert tags["lexloom.input.train"] == TOKENS.content
+    assert (tags["lexloom.git_commit"], tags["lexloom.flow_run_id"]) == ("beef", "f-1")
+    assert (tags["mlflow.source.git.commit"], tags["lexloom.corpus"]) == ("beef", "cafe")
+    (dataset,) = run.inputs.dataset_inputs
+    assert TOKENS.content.startswith(dataset.dataset.digest)
+    client = connect(tracking_uri)
+    experiment = client.get_experiment_by_name("tracked")
+    home = Path(tracking_uri.removeprefix("sqlite:///")).parent
+    assert experiment.artifact_location == (home / "artifacts" / "tracked").as_uri()
+
+
+def test_an_interrupted_training_goes_on_in_its_run(store: Store, tracking_uri: str) -> None:
+    at = context(store, tracking_uri, recipe(2))
+    with pytest.raises(ZeroDivisionError), open_tracker(at, params()) as tracker:
+        for step in range(5):
+            tracker.log({"loss": float(step)}, step)
+        raise ZeroDivisionError
+    assert [run.info.status for run in runs(tracking_uri, recipe(2))] == ["FAILED"]
+    with pytest.raises(KeyboardInterrupt), open_tracker(at, params()) as tracker:
+        raise KeyboardInterrupt
+    assert [run.info.status for run in runs(tracking_uri, recipe(2))] == ["KILLED"]
+    with open_tracker(at, params()) as tracker:
+        for step in range(3, 8):  # goes on from a checkpoint at step 3
+            tracker.log({"loss": float(step), "heldout": 1.0}, step)
+    (run,) = runs(tracking_uri, recipe(2))
+    history = connect(tracking_uri).get_metric_history(run.info.run_id, "loss")
+    assert sorted(metric.step for metric in history) == list(range(8))
+    assert run.info.status == "FINISHED"
+    other = Store(str(Path(store.url).with_name("other")), store.cache)
+    with open_tracker(context(other, tracking_uri, recipe(2)), params()):
+        pass
+    assert len(runs(tracking_uri, recipe(2))) == 2  # of another store: no resumption of ours
+
+
+def test_a_training_that_is_told_to_stop_or_dies(store: Store, tracking_uri: str) -> None:
+    program = """
+        import os, signal, sys, threading, time
+        from pathlib import Path
+        from tasks.store import Store
+        from tasks.tracking import open_tracker
+        from tests.tasks.test_tracking import context, params, recipe
+
+        store, uri = Store(sys.argv[1], Path(sys.argv[1])), sys.argv[2]
+
+        def train():
+            with open_tracker(context(store, uri, recipe(int(sys.argv[3]))), params()) as tracker:
+                for step in range(1000):
+                    tracker.log({"loss": 1.0}, step)
+                    if step == 3:
+                        time.sleep(1.5)
+                        print("training", flush=True)
+                    time.sleep(0.05)
+
+        threading.Thread(target=train, daemon=True).start()
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        time.sleep(60)
+    """
+    for seed, killer, status in ((3, signal.SIGTERM, "KILLED"), (4, signal.SIGKILL, "RUNNING")):
+        arguments = [store.url, tracking_uri, str(seed)]
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(program), *arguments],
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"training\n"
+        process.send_signal(killer)
+        process.wait(20)
+        process.stdout.close()
+        (run,) = runs(tracking_uri, recipe(seed))
+        assert run.info.status == status
+        steps = connect(tracking_uri).get_metric_history(run.info.run_id, "loss")
+        assert {0, 1, 2, 3} <= {metric.step for metric in steps}
+
+
+class Flaky:
+    """An MLflow that takes nothing at first, and in the middle takes a batch without saying so."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals, self.taken, self.status = refusals, dict[Any, int](), ""
+
+    def log_batch(self, run_id: str, metrics: list[Any]) -> None:
+        self.refusals -= 1
+        if self.refusals > 0:
+            raise OSError("database is locked")
+        for metric in metrics:
+            self.taken[(metric.key, metric.step, metric.timestamp)] = metric.value
+        if self.refusals == 0:
+            raise OSError("the answer was lost")
+
+    def set_terminated(self, run_id: str, status: str) -> None:
+        self.status = status
+
+
+def test_a_locked_mlflow_neither_stalls_nor_loses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracking, "SEND_SECONDS", 0.02)
+    client = Flaky(refusals=8)
+    live = Live(client, "r", {"loss": 99})  # type: ignore[arg-type]
+    began = time.monotonic()
+    for step in range(3000):
+        live.log({"loss": 0.5, "rate": 0.1, "broken": float("nan")}, step)
+    assert time.monotonic() - began < 1
+    live.close("FINISHED")
+    assert client.status == "FINISHED"
+    steps = [(key, step) for key, step, _ in client.taken]
+    assert len(steps) == len(set(steps))
+    assert set(steps) == {("loss", s) for s in range(100, 3000)} | {
+        ("rate", s) for s in range(3000)
+    }
+
+
+def test_a_dead_mlflow_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tracking, "SEND_SECONDS", 0.02)
+    monkeypatch.setattr(tracking, "PATIENCE_SECONDS", 0.3)
+    live = Live(Flaky(refusals=10**6), "r", {})  # type: ignore[arg-type]
+    live.log({"loss": 1.0}, 0)
+    began = time.monotonic()
+    live.close("FINISHED")
+    assert time.monotonic() - began < 2
+    assert "1 metrics of run r did not reach MLflow" in caplog.text
+
+
+def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no address"):
+        connect(str(tmp_path / "mlruns"))
+
+
+def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    monkeypatch.setitem(os.environ, "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    at = context(store, "http://127.0.0.1:9", recipe(5))
+    with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:9 does not answer"):
+        open_tracker(at, params()).__enter__()
