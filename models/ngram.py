@@ -26,7 +26,6 @@ Shapes: ``N`` tokens, ``S`` sentences, ``V`` vocabulary, ``T`` n-grams of all or
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
@@ -332,5 +331,4 @@ def _report(
             f"the discounts of order {', '.join(map(str, lacking))} could not be estimated and are "
             "0.5, 1 and 1.5: the text is small, has copies, or its vocabulary has no rare words"
         )
-        warnings.warn(str(report["warning"]), stacklevel=3)
     return report

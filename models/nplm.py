@@ -44,8 +44,8 @@ from models.text import Sentences, Tokens
 from models.vocabulary import LM_RESERVED, Vocabulary
 
 BOS, EOS = LM_RESERVED.index("<s>"), LM_RESERVED.index("</s>")
-SCORED_AT_ONCE = 1024
-"""Examples that ``log_prob`` works on at a time, whatever it is given."""
+SCORED_AT_ONCE = 512
+"""Examples that ``log_prob`` works on at a time."""
 
 
 @dataclass(frozen=True)
@@ -200,16 +200,20 @@ class Nplm(nn.Module):
 
     # --- equation 1 ---------------------------------------------------------------------------
 
-    def logits(self, contexts: Tensor) -> Tensor:
+    def logits(self, contexts: Tensor, precision: torch.dtype) -> Tensor:
         """(B, N) ids, the nearest word first -> (B, V), y of equation 1, -inf at ``<s>``."""
-        x = F.embedding(contexts, self.C).flatten(1)
-        y = F.linear(torch.tanh(F.linear(x, self.H, self.d)), self.U, self.b + self.never)
-        return y if self.W is None else y + F.linear(x, self.W)
+        x = F.embedding(contexts, self.C).flatten(1).to(precision)
+        H, d, U, b = (p.to(precision) for p in (self.H, self.d, self.U, self.b + self.never))
+        y = F.linear(torch.tanh(F.linear(x, H, d)), U, b)
+        return y if self.W is None else y + F.linear(x, self.W.to(precision))
 
     def forward(self, batch: tuple[Tensor, Tensor]) -> StepOutput:
         """The summed negative log-likelihood of the targets; it has no regularizer."""
         contexts, targets = batch
-        nll = F.cross_entropy(self.logits(contexts).float(), targets, reduction="sum")
+        kind = self.C.dtype
+        # Under autocast the products are bfloat16; the softmax is not.
+        y = self.logits(contexts, kind).to(kind)
+        nll = F.cross_entropy(y, targets, reduction="sum")
         return StepOutput(objective=nll, nll_sum=nll.detach(), n_scored=len(targets))
 
     # --- what it answers ----------------------------------------------------------------------
@@ -219,13 +223,13 @@ class Nplm(nn.Module):
         examples = Examples.over(sentences, self.config.context)
         result = np.empty(len(examples))
         for first in range(0, len(examples), SCORED_AT_ONCE):
-            # The last block is filled up: a sum must not depend on what is scored beside it.
-            index = np.minimum(np.arange(first, first + SCORED_AT_ONCE), len(examples) - 1)
+            index = np.arange(first, min(first + SCORED_AT_ONCE, len(examples)))
             contexts, targets = (torch.from_numpy(a).to(self.C.device) for a in examples.at(index))
             with torch.inference_mode():
-                nll = F.cross_entropy(self.logits(contexts), targets, reduction="none")
-            block = result[first : first + SCORED_AT_ONCE]
-            block[:] = -nll.double().cpu().numpy()[: len(block)]
+                # In 64 bits a score does not depend on what is scored beside it.
+                y = self.logits(contexts, torch.float64)
+                nll = F.cross_entropy(y, targets, reduction="none")
+            result[index] = -nll.cpu().numpy()
         return result
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:

@@ -89,11 +89,12 @@ class NgramCounts:
     """Every n-gram of one order with its count, in the ids of a language-model vocabulary.
 
     The text is padded on the left with ``order - 1`` times ``<s>`` (id 1) and closed by ``</s>``
-    (id 2) in every sentence, so the counts of all lower orders follow from this table.
+    (id 2) in every sentence, so the counts of all lower orders follow from this table. In suffix
+    order, the n-grams that share their last k words stand together, for every k.
 
     Attributes:
         order: n.
-        ngrams: (M, order) int32, sorted lexicographically.
+        ngrams: (M, order) int32, distinct, sorted by the last word, then the one before it, ...
         counts: (M,) int64.
     """
 

@@ -13,9 +13,10 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast
@@ -108,7 +109,7 @@ def ingest(context: Context, readers: Mapping[str, Reader], params: Ingest) -> S
     reader = readers["source"]
     path, sha256 = reader.path("file"), reader.parts[0].sha256
     out = _Partitions(context.out, sha256[:12])
-    with _opened(path, sha256) as file:
+    with _opened(path, sha256, context.progress) as file:
         for record in _records(file, params, path):
             out.add(record)
     out.flush(last=True)
@@ -176,27 +177,31 @@ def _table(rows: list[Any], schema: pa.Schema) -> pa.Table:
 class _Hashed(io.RawIOBase):
     """A file that is hashed while it is read."""
 
-    def __init__(self, file: io.FileIO) -> None:
-        self._file = file
-        self.hash = hashlib.sha256()
+    def __init__(self, file: io.FileIO, progress: Callable[[int, int, str], None]) -> None:
+        self._file, self._progress = file, progress
+        self._size = os.fstat(file.fileno()).st_size
+        self._hash = hashlib.sha256()
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         size = self._file.readinto(buffer) or 0
-        self.hash.update(memoryview(buffer)[:size])
+        self._hash.update(memoryview(buffer)[:size])
+        self._progress(self._file.tell(), self._size, "bytes")
         return size
 
     def finish(self) -> str:
         """The hash of the whole file, also of what nobody has read."""
         while chunk := self._file.read(1 << 20):
-            self.hash.update(chunk)
-        return self.hash.hexdigest()
+            self._hash.update(chunk)
+        return self._hash.hexdigest()
 
 
 @contextlib.contextmanager
-def _opened(path: Path, sha256: str) -> Iterator[io.BufferedReader]:
+def _opened(
+    path: Path, sha256: str, progress: Callable[[int, int, str], None]
+) -> Iterator[io.BufferedReader]:
     """A file's bytes, unpacked.
 
     Raises:
@@ -206,7 +211,7 @@ def _opened(path: Path, sha256: str) -> Iterator[io.BufferedReader]:
         start = file.read(4)
         file.seek(0)
         codec = next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
-        raw = _Hashed(file)
+        raw = _Hashed(file, progress)
         stream = pa.CompressedInputStream(pa.PythonFile(raw, "r"), codec) if codec else raw
         try:
             yield io.BufferedReader(cast(Any, stream), 1 << 20)

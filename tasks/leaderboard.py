@@ -130,7 +130,7 @@ def coverage(score: Score) -> str:
         ends = "+</s>" if score.details["sentence_ends_counted"] else ""
         return f"{score.total:,} tokens{ends}, {score.details['unknown_share']:.1%} <unk>"
     if score.unit == "bits_per_character":
-        return f"{score.total:,} characters, <unk> spelt out"
+        return f"{score.total:,} chars, <unk> spelt out"
     return f"{score.scored:,} of {score.total:,} {score.items} ({score.coverage:.0%})"
 
 

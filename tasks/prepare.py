@@ -25,8 +25,6 @@ def prepare(runner: Runner, corpus: Corpus, family: Family) -> dict[str, Artifac
             case WantsVocabulary():
                 return vocabulary
             case WantsNgrams():
-                return count_ngrams(
-                    runner, corpus.tokens["train"], corpus.types, vocabulary, want.order
-                )
+                return count_ngrams(runner, corpus.tokens["train"], vocabulary, want.order)
 
     return {role: artifact(want) for role, want in wants.items()}

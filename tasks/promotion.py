@@ -12,6 +12,7 @@ the same (``tasks.evaluation.incomparable``): perplexities over two vocabularies
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -118,7 +119,7 @@ def _regression(
     if reason := incomparable(score, best):
         return f"{name} cannot be compared with that of {who}: {reason}"
     worse = score.value - best.value if score.lower_is_better else best.value - score.value
-    if worse > tolerance:
+    if worse > tolerance and not math.isclose(worse, tolerance):
         return f"{name} is {score.shown}, worse than the {best.shown} of {who}"
     return None
 

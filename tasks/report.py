@@ -176,11 +176,15 @@ def _zipf(corpus: Corpus, store: Store) -> str:
 
 
 def _model(row: Row, rows: Sequence[Row]) -> str:
-    training = {key: value for key, value in row.training.items() if value != ""}
     parts = [
         f'<div class="card"><h3>{escape(row.title)} {_registered(row)}</h3>',
         f"<p class='small'>{escape(row.paper)}</p>",
-        _facts({key.replace("_", " "): _plain(value) for key, value in training.items()}),
+        _facts(
+            {
+                key.replace("_", " ").replace(".", " "): _plain(value)
+                for key, value in row.training.items()
+            }
+        ),
         _curves(row),
         _table(["score", "value", "baseline", "coverage and policy"], _scores(row, rows)),
         f'<div class="charts">{"".join(_sections(score) for score in row.scores)}</div>',
@@ -200,7 +204,9 @@ def _scores(row: Row, rows: Sequence[Row]) -> Iterable[list[str]]:
             f"{escape(b.name)} {show(b.value, score.unit)} {_soft(b.note)}" for b in score.baselines
         )
         more = {k: v for k, v in score.details.items() if isinstance(v, int | float | str)}
-        listed = _facts({key.replace("_", " "): _plain(value) for key, value in more.items()})
+        listed = _facts(
+            {key.replace("_", " ").replace(".", " "): _plain(value) for key, value in more.items()}
+        )
         where = standing(score, row, rows).reason
         remark = "; ".join(
             filter(None, [score.policy, score.undefined, where and f"not ranked: {where}"])
@@ -286,8 +292,8 @@ def _table(head: Sequence[str], body: Iterable[Sequence[str]], right: Iterable[i
 
 
 def _facts(facts: Mapping[str, str]) -> str:
-    items = (f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts.items())
-    return f"<dl>{''.join(items)}</dl>" if facts else ""
+    items = [f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in facts.items() if v]
+    return f"<dl>{''.join(items)}</dl>" if items else ""
 
 
 def _soft(text: str) -> str:

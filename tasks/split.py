@@ -51,17 +51,14 @@ class Select:
     fractions: Fractions | None = None
 
 
-def part_of(document_id: bytes, fractions: Fractions) -> Literal["train", "valid", "test"]:
-    """The part that a document belongs to."""
-    salted = hashlib.blake2b(document_id, digest_size=8, key=_key(fractions.salt))
-    position = int.from_bytes(salted.digest(), "little") / 2**64
+def part_of(document: bytes, fractions: Fractions) -> Literal["train", "valid", "test"]:
+    """The part that the document with this id belongs to."""
+    salt = fractions.salt.encode("utf-8", "surrogatepass")
+    hashed = hashlib.blake2b(document + salt, digest_size=8)
+    position = int.from_bytes(hashed.digest(), "little") / 2**64
     if position < fractions.test:
         return "test"
     return "valid" if position < fractions.test + fractions.valid else "train"
-
-
-def _key(salt: str) -> bytes:
-    return hashlib.sha256(salt.encode("utf-8", "surrogatepass")).digest()
 
 
 def split(context: Context, readers: Mapping[str, Reader], params: Select) -> Stats:
@@ -76,8 +73,8 @@ def split(context: Context, readers: Mapping[str, Reader], params: Select) -> St
 def _chosen(table: pa.Table, params: Select) -> NDArray[np.bool_]:
     if params.fractions is None:
         return np.full(table.num_rows, params.part == "all")
-    fractions, ids = params.fractions, table["id"].to_pylist()
-    return np.array([part_of(name, fractions) == params.part for name in ids], np.bool_)
+    ids = table["id"].to_pylist()
+    return np.array([part_of(name, params.fractions) == params.part for name in ids], np.bool_)
 
 
 SPLIT: Step[Select] = Step("split", 1, "documents", split)

@@ -41,7 +41,8 @@ _BREAK = re.compile(r"<br\b[^<>]*>", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 _QUOTES = re.compile(r"'{2,}")
 _SWITCH = re.compile(r"__[A-Z]{3,30}__")
-_LEFT_OVER = re.compile(r"[ \t]?\([ \t,;:]*+\)")
+# What removed templates leave of "(; text)", "(text, )" and " ()".
+_LEFT_OVER = re.compile(r"[ \t]?\([ \t,;:]*+\)|(?<=\()[ \t,;:]++|(?<![ \t,;:])[ \t,;:]++(?=\))")
 
 
 @dataclass(frozen=True)

@@ -102,9 +102,9 @@ def sort_rows(ngrams: NDArray[np.int32], n_ids: int) -> NDArray[np.int64]:
         for row in range(n_rows):
             cursor[ngrams[row, column] + 1] += 1
         cursor = np.cumsum(cursor)
-        for row in before:
-            word = ngrams[row, column]
-            rows[cursor[word]] = row
+        for at in range(n_rows):
+            word = ngrams[before[at], column]
+            rows[cursor[word]] = before[at]
             cursor[word] += 1
     return rows
 

@@ -74,17 +74,19 @@ def test_a_run_says_what_was_trained_on_what(store: Store, tracking_uri: str) ->
 
 def test_an_interrupted_training_goes_on_in_its_run(store: Store, tracking_uri: str) -> None:
     at = context(store, tracking_uri, recipe(2))
-    with pytest.raises(ZeroDivisionError), open_tracker(at, params()) as tracker:
-        for step in range(5):
-            tracker.log({"loss": float(step)}, step)
-        raise ZeroDivisionError
-    assert [run.info.status for run in runs(tracking_uri, recipe(2))] == ["FAILED"]
-    with pytest.raises(KeyboardInterrupt), open_tracker(at, params()) as tracker:
-        raise KeyboardInterrupt
-    assert [run.info.status for run in runs(tracking_uri, recipe(2))] == ["KILLED"]
-    with open_tracker(at, params()) as tracker:
-        for step in range(3, 8):  # goes on from a checkpoint at step 3
-            tracker.log({"loss": float(step), "heldout": 1.0}, step)
+
+    def train(steps: range, end: BaseException | None = None) -> None:
+        with open_tracker(at, params()) as tracker:
+            for step in steps:
+                tracker.log({"loss": float(step)}, step)
+            if end:
+                raise end
+
+    for end, status in ((ZeroDivisionError(), "FAILED"), (KeyboardInterrupt(), "KILLED")):
+        with pytest.raises(type(end)):
+            train(range(5), end)
+        assert [run.info.status for run in runs(tracking_uri, recipe(2))] == [status]
+    train(range(3, 8))  # goes on from a checkpoint at step 3
     (run,) = runs(tracking_uri, recipe(2))
     history = connect(tracking_uri).get_metric_history(run.info.run_id, "loss")
     assert sorted(metric.step for metric in history) == list(range(8))
@@ -118,13 +120,20 @@ def test_a_training_that_is_told_to_stop_or_dies(store: Store, tracking_uri: str
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         time.sleep(60)
     """
-    for seed, killer, status in ((3, signal.SIGTERM, "KILLED"), (4, signal.SIGKILL, "RUNNING")):
-        arguments = [store.url, tracking_uri, str(seed)]
-        process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(program), *arguments],
+    ends = {3: (signal.SIGTERM, "KILLED"), 4: (signal.SIGKILL, "RUNNING")}
+    processes = {
+        seed: subprocess.Popen(
+            [
+                *(sys.executable, "-c", textwrap.dedent(program)),
+                *(store.url, tracking_uri, str(seed)),
+            ],
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[2],
         )
+        for seed in ends
+    }
+    for seed, (killer, status) in ends.items():
+        process = processes[seed]
         assert process.stdout is not None
         assert process.stdout.readline() == b"training\n"
         process.send_signal(killer)

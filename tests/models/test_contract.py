@@ -1,0 +1,382 @@
+"""The contract that every family keeps, one row a family.
+
+Whoever adds a family adds its row to ``ROWS``: settings small enough to train in a second or two,
+and what its model can do. Everything below then runs on it, through the real steps and loops.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import math
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from models import ngram, nplm, word2vec
+from models.families import FAMILIES, FamilyConfig
+from models.family import (
+    EmbedsWords,
+    Fits,
+    Learns,
+    Model,
+    Scores,
+    Sweeps,
+    WantsNgrams,
+    WantsTokens,
+    WantsVocabulary,
+)
+from models.text import Sentences
+from models.vocabulary import UNK
+from tasks.artifacts import Artifact, recipe_of
+from tasks.corpus import Corpus, CorpusConfig, build_corpus
+from tasks.errors import TrainingError
+from tasks.evaluation import EvaluationConfig, evaluate_model, read_neighbours, read_scores
+from tasks.models import TextPipeline, capabilities, read_capabilities, read_model
+from tasks.prepare import prepare
+from tasks.sources import Source
+from tasks.split import Fractions
+from tasks.step import Runner
+from tasks.store import Store
+from tasks.train import TRAIN, Train
+from tasks.training.inputs import read_inputs
+
+
+@dataclass(frozen=True)
+class Row:
+    config: FamilyConfig
+    can: tuple[str, ...]
+
+
+ROWS = (
+    Row(ngram.Config(order=3, min_count=1), ("scores",)),
+    Row(word2vec.Config(dim=12, epochs=5, min_count=1, sample=0), ("embeds_words",)),
+    Row(nplm.Config(embedding=8, hidden=8, batch_size=64, min_count=1), ("embeds_words", "scores")),
+)  # fmt: skip
+
+STYLES = {"fits": Fits, "sweeps": Sweeps, "learns": Learns}
+UNSEEN = "zebra"
+ASKED = ["king", "cat", UNSEEN]
+SAID = [["the", "king", "sees", UNSEEN], [], ["river"], [UNSEEN, UNSEEN, "fish", "."]]
+
+
+def name(row: Row) -> str:
+    return row.config.family
+
+
+every = pytest.mark.parametrize("row", ROWS, ids=name)
+scoring = pytest.mark.parametrize("row", [r for r in ROWS if "scores" in r.can], ids=name)
+embedding = pytest.mark.parametrize("row", [r for r in ROWS if "embeds_words" in r.can], ids=name)
+
+
+# --- a small world --------------------------------------------------------------------------
+
+
+def small_text() -> list[str]:
+    rng = np.random.default_rng(7)
+    subjects, verbs = ["the king", "the queen", "a cat", "Émile"], ["sees", "finds", "loses"]
+    objects = ["a fish .", "the river ,", "nothing !", "a cat and a bird ."]
+    return [
+        f"{rng.choice(subjects)} {rng.choice(verbs)} {rng.choice(objects)} word{rng.integers(40)}"
+        for _ in range(300)
+    ]
+
+
+@dataclass(frozen=True)
+class World:
+    """A corpus in a store, and what has been trained on it."""
+
+    runner: Runner
+    corpus: Corpus
+
+    def train(self, config: FamilyConfig, *, seed: int = 1, replicate: int = 0) -> Artifact:
+        inputs = prepare(self.runner, self.corpus, config)
+        return self.runner.run(TRAIN, inputs, Train(config, self.text, seed, replicate))
+
+    @property
+    def text(self) -> TextPipeline:
+        return TextPipeline(self.corpus.config.normalize, self.corpus.config.tokenize)
+
+    def model(self, row: Row) -> Model:
+        return read_model(self.runner.store.reader(self.train(row.config)))
+
+
+def make_world(folder: Path, lines: list[str]) -> World:
+    text = folder / "text.txt"
+    text.write_text("\n".join(lines), "utf-8")
+    runner = Runner(Store(str(folder / "store"), folder / "cache"))
+    source = Source(paths=(str(text),))
+    config = CorpusConfig(name="small", train=source, split=Fractions(valid=0.1, test=0.1))
+    return World(runner, build_corpus(runner, config))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(tmp_path_factory.mktemp("world"), small_text())
+
+
+# --- the table ------------------------------------------------------------------------------
+
+
+def test_every_family_has_a_row() -> None:
+    assert [type(row.config) for row in ROWS] == list(FAMILIES)
+
+
+@every
+def test_config(row: Row) -> None:
+    kind, union = type(row.config), TypeAdapter(FamilyConfig)
+    assert dataclasses.is_dataclass(kind)
+    assert kind.title
+    assert kind.paper
+    plain = {"family": row.config.family}
+    assert union.validate_python(plain) == kind()  # every setting has a default
+    assert union.validate_python(json.loads(union.dump_json(row.config))) == row.config
+    with pytest.raises(ValidationError, match=r"min_cuont\n.*(Unexpected|not permitted)"):
+        union.validate_python({**plain, "min_cuont": 3})
+    settings = TypeAdapter(kind).json_schema()["properties"]
+    for setting, schema in settings.items():
+        if setting == "family":
+            continue
+        assert schema.get("description"), f"{setting} has no description for its form"
+        for bound in [schema, *schema.get("anyOf", [])]:
+            if "minimum" in bound or "exclusiveMinimum" in bound:
+                lowest = bound.get("minimum", bound.get("exclusiveMinimum"))
+                with pytest.raises(ValidationError):
+                    union.validate_python({**plain, setting: lowest - 1})
+
+
+@every
+def test_wants(row: Row) -> None:
+    wants = row.config.wants()
+    assert isinstance(wants["vocabulary"], WantsVocabulary)
+    assert all(isinstance(w, WantsVocabulary | WantsTokens | WantsNgrams) for w in wants.values())
+    assert len(wants) > 1
+
+
+@every
+def test_one_training_style_and_the_capabilities_of_the_row(row: Row, world: World) -> None:
+    model = world.model(row)
+    styles = {style for style, protocol in STYLES.items() if isinstance(model, protocol)}
+    assert styles == {row.config.style}
+    assert set(capabilities(model)) == set(row.can)
+    artifact = world.train(row.config)
+    assert read_capabilities(world.runner.store.reader(artifact)) == capabilities(model)
+
+
+# --- training -------------------------------------------------------------------------------
+
+
+@every
+def test_same_seed_same_model_other_seed_another(row: Row, world: World) -> None:
+    """In one thread; a replicate is a training of its own that shares nothing but its inputs."""
+    first, again = world.train(row.config), world.train(row.config, replicate=1)
+    assert first.recipe != again.recipe
+    assert first.content == again.content
+    other = world.train(row.config, seed=2)
+    assert (other.content == first.content) == (row.config.style == "fits")
+
+
+@every
+def test_training_changes_the_model_and_reports_numbers(row: Row, world: World) -> None:
+    store = world.runner.store
+    made = prepare(world.runner, world.corpus, row.config)
+    inputs = read_inputs(row.config, {role: store.reader(a) for role, a in made.items()})
+    before, after = row.config.build(inputs, seed=1).state(), world.model(row).state()
+    assert any(not np.array_equal(before[key], after[key]) for key in after)
+    for key, array in after.items():
+        assert array.dtype.kind in "iuf", key
+        assert array.dtype.kind != "f" or np.isfinite(array).all(), key
+    stats = store.manifest(world.train(row.config)).stats
+    assert float(stats["training_seconds"]) >= 0
+    assert all(math.isfinite(v) for v in stats.values() if isinstance(v, float))
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if hasattr(r.config, "learning_rate")], ids=name)
+def test_a_training_that_runs_away_is_stopped(row: Row, world: World) -> None:
+    config = dataclasses.replace(row.config, learning_rate=1e30)
+    with pytest.raises(TrainingError):
+        world.train(config)
+    params = Train(config, world.text)
+    recipe = recipe_of("train", TRAIN.version, params, prepare(world.runner, world.corpus, config))
+    assert world.runner.store.find("train", recipe) is None
+
+
+@every
+def test_a_vocabulary_without_words_is_refused(row: Row, world: World) -> None:
+    with pytest.raises(TrainingError, match=r"min_count.*no word"):
+        world.train(dataclasses.replace(row.config, min_count=100_000))
+
+
+@every
+def test_a_text_of_one_word_trains_or_is_refused(row: Row, tmp_path: Path) -> None:
+    world = make_world(tmp_path, ["so"])
+    with contextlib.suppress(TrainingError):
+        state = world.model(row).state()
+        assert all(np.isfinite(a).all() for a in state.values() if a.dtype.kind == "f")
+
+
+# --- a model in the store -------------------------------------------------------------------
+
+
+def answers(model: Model) -> dict[str, np.ndarray]:
+    """What a model says, seen and unseen."""
+    found: dict[str, np.ndarray] = {}
+    if isinstance(model, EmbedsWords):
+        found["vectors"] = model.word_vectors(ASKED)
+    if isinstance(model, Scores):
+        found["log_prob"] = model.log_prob(Sentences.of(model.vocabulary, SAID))
+    return found
+
+
+@every
+def test_a_model_that_is_read_again_is_the_same(row: Row, world: World) -> None:
+    model = world.model(row)
+    restored = row.config.restore(model.vocabulary, model.state())
+    assert restored.config == row.config
+    assert restored.vocabulary.hash == model.vocabulary.hash
+    assert restored.state().keys() == model.state().keys()
+    for key, array in model.state().items():
+        assert np.array_equal(restored.state()[key], array), key
+    for key, array in answers(model).items():
+        assert np.array_equal(answers(restored)[key], array, equal_nan=True), key
+
+
+@every
+def test_the_file_of_a_family_answers_alone(row: Row, world: World) -> None:
+    """What is pulled is made of it: no numba, nothing of ours but models, nothing of the stack."""
+    reader = world.runner.store.reader(world.train(row.config))
+    paths = {
+        n: str(reader.path(n)) for n in ("config.json", "vocabulary.json", "weights.safetensors")
+    }
+    program = f"""
+import json, sys
+for blocked in ("numba", "tasks", "pipelines", "ray", "mlflow", "prefect", "pyarrow"):
+    sys.modules[blocked] = None
+import numpy as np
+from models import {row.config.family} as family
+from models.text import Sentences
+from models.vocabulary import Vocabulary
+from safetensors.numpy import load_file
+config = family.Config(**json.load(open({paths["config.json"]!r}))["config"])
+vocabulary = Vocabulary.from_json(json.load(open({paths["vocabulary.json"]!r}, encoding="utf-8")))
+model = config.restore(vocabulary, load_file({paths["weights.safetensors"]!r}))
+found = {{}}
+if hasattr(model, "word_vectors"):
+    found["vectors"] = model.word_vectors({ASKED}).tolist()
+if hasattr(model, "log_prob"):
+    found["log_prob"] = model.log_prob(Sentences.of(vocabulary, {SAID})).tolist()
+print(json.dumps(found))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    for key, array in answers(world.model(row)).items():
+        np.testing.assert_allclose(np.array(found[key]), array, rtol=1e-6, atol=1e-6)
+
+
+# --- what a model answers -------------------------------------------------------------------
+
+
+@scoring
+def test_log_prob_is_finite_for_unseen_words_contexts_and_empty_sentences(
+    row: Row, world: World
+) -> None:
+    model = world.model(row)
+    assert isinstance(model, Scores)
+    text = [["river", "king", "!", "!"], [], [UNSEEN] * 9, [".", UNSEEN, "."], ["<s>", "</s>", UNK]]
+    sentences = Sentences.of(model.vocabulary, text)
+    scores = model.log_prob(sentences)
+    assert scores.dtype == np.float64
+    assert scores.shape == (len(sentences.ids) + len(text),)
+    assert np.isfinite(scores).all()
+    assert (scores < 0).all()
+    assert model.log_prob(Sentences.of(model.vocabulary, [])).shape == (0,)
+
+
+@scoring
+def test_each_sentence_is_scored_alone(row: Row, world: World) -> None:
+    model = world.model(row)
+    assert isinstance(model, Scores)
+    text = [["the", "king", "sees"], [UNSEEN], [], ["a", "cat", "finds", "nothing", "!"]]
+    together = model.log_prob(Sentences.of(model.vocabulary, text))
+    alone = [model.log_prob(Sentences.of(model.vocabulary, [sentence])) for sentence in text]
+    np.testing.assert_allclose(together, np.concatenate(alone), rtol=0, atol=1e-9)
+
+
+@scoring
+def test_probabilities_sum_to_one_in_any_context(row: Row, world: World) -> None:
+    """Over the words, <unk> and </s>; <s> is never predicted."""
+    model = world.model(row)
+    assert isinstance(model, Scores)
+    words = [*model.vocabulary.words, UNSEEN]
+    rng = np.random.default_rng(0)
+    contexts = [[], [UNSEEN], *(list(rng.choice(words, n)) for n in (1, 2, 3, 4, 6))]
+    for context in contexts:
+        sentences = Sentences.of(model.vocabulary, [[*context, word] for word in words])
+        scores = model.log_prob(sentences).reshape(len(words), len(context) + 2)
+        end = model.log_prob(Sentences.of(model.vocabulary, [context]))[-1]
+        total = np.exp(scores[:, len(context)]).sum() + np.exp(end)
+        assert total == pytest.approx(1, abs=1e-6), context
+
+
+@embedding
+def test_word_vectors(row: Row, world: World) -> None:
+    model = world.model(row)
+    assert isinstance(model, EmbedsWords)
+    asked = ["cat", UNSEEN, "king", "cat", "<unk>", "<s>", "Cat"]
+    vectors = model.word_vectors(asked)
+    assert vectors.dtype == np.float32
+    assert vectors.ndim == 2
+    known = np.isfinite(vectors).all(axis=1)
+    assert known.tolist() == [True, False, True, True, False, False, False]
+    assert np.isnan(vectors[~known]).all()
+    assert np.array_equal(vectors[0], vectors[3])
+    assert not np.array_equal(vectors[0], vectors[2])
+    assert model.word_vectors([]).shape == (0, vectors.shape[1])
+    each = np.concatenate([model.word_vectors([word]) for word in model.vocabulary.words])
+    assert np.array_equal(model.word_vectors(model.vocabulary.words), each)
+
+
+@every
+def test_evaluation(row: Row, world: World, tmp_path: Path) -> None:
+    """It answers the evaluators of its capabilities, is not changed, and says the same twice."""
+    pairs, questions = tmp_path / "pairs.tsv", tmp_path / "questions.txt"
+    words = ["king", "queen", "cat", "bird", "fish", "river"]
+    rows = [f"{a}\t{b}\t{i}" for i, (a, b) in enumerate(itertools.combinations(words, 2))]
+    pairs.write_text("\n".join([*rows, f"king\t{UNSEEN}\t1"]), "utf-8")
+    questions.write_text(f": all\nking queen cat bird\nking queen cat {UNSEEN}\n", "utf-8")
+    config = EvaluationConfig(similarity=(str(pairs),), analogy=(str(questions),))
+    model = world.train(row.config)
+    before = {key: array.copy() for key, array in world.model(row).state().items()}
+
+    def evaluated(runner: Runner) -> Artifact:
+        return evaluate_model(runner, model, world.corpus, config, row.config.family)
+
+    artifact = evaluated(world.runner)
+    scores = {score.name: score for score in read_scores(world.runner.store.reader(artifact))}
+    expected: set[str] = set()
+    if "scores" in row.can:
+        expected |= {"perplexity.test", "bits_per_character.test"}
+        assert 1 < scores["perplexity.test"].value < scores["perplexity.test"].baselines[0].value
+    if "embeds_words" in row.can:
+        expected |= {"similarity.pairs", "analogy.questions", "analogy.questions.3cosmul"}
+        assert (scores["similarity.pairs"].scored, scores["similarity.pairs"].total) == (15, 16)
+        assert (scores["analogy.questions"].scored, scores["analogy.questions"].total) == (1, 2)
+        assert read_neighbours(world.runner.store.reader(artifact))
+    assert set(scores) == expected
+    assert all(score.value is not None and score.baselines for score in scores.values())
+    assert all(np.array_equal(before[k], a) for k, a in world.model(row).state().items())
+    # Once more, with what was found removed.
+    world.runner.store.discard(artifact.step, artifact.recipe)
+    assert evaluated(world.runner).content == artifact.content
+    assert evaluated(world.runner) == artifact
+    assert world.runner.outcomes[-1].reused

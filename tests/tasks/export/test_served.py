@@ -1,0 +1,114 @@
+"""What MLflow serves answers as lexloom does, where no module of lexloom can be imported."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import mlflow.pyfunc
+import pytest
+
+from models.ngram import Config as NgramConfig
+from models.nplm import Config as NplmConfig
+from models.word2vec import Config as Word2vecConfig
+from tasks.models import TextPipeline
+from tasks.normalize import Normalize
+from tasks.registry import open_model, register
+from tasks.store import Store
+from tasks.tokenize import Tokenize, tokenize_text
+from tests.tasks.export.questions import answers, difference, questions
+from tests.tasks.trained import train_small
+
+ABSENT = ["models", "tasks", "pipelines", "numba", "regex", "safetensors", "prefect", "ray"]
+CONFIGS = [
+    NgramConfig(order=4, min_count=1),
+    Word2vecConfig(dim=9, min_count=1),
+    NplmConfig(embedding=7, hidden=6, min_count=1, direct=True),
+]
+
+
+def test_answers_without_lexloom(store: Store, tracking_uri: str, workshop: Path) -> None:
+    names = [f"served-{config.family}" for config in CONFIGS]
+    for name, config in zip(names, CONFIGS, strict=True):
+        model = train_small(store, config)
+        register(store, model, name, tracking_uri=tracking_uri, scores=[], tags={})
+    (workshop / "questions.json").write_text(json.dumps(questions()))
+    references = [f"models:/{name}@challenger" for name in names]
+    subprocess.run(
+        [
+            *(sys.executable, str(Path(__file__).with_name("asked.py")), tracking_uri),
+            *("questions.json", "answers.json", ",".join(references), *ABSENT),
+        ],
+        check=True,
+        cwd=workshop,
+    )
+    report = json.loads((workshop / "answers.json").read_text())
+    for reference, name in zip(references, names, strict=True):
+        native = answers(open_model(f"{name}/1", tracking_uri).model)
+        for found, expected in zip(report[reference]["answers"], native, strict=True):
+            if expected is None:
+                assert "has no word vectors" in found["refused"] or (
+                    "gives no probability" in found["refused"]
+                )
+            else:
+                assert difference(found, expected) < 1e-6
+        assert report[reference]["torch"] == (name == "served-nplm")
+
+
+def load(store: Store, uri: str, name: str, config: Any, text: TextPipeline) -> Any:
+    model = train_small(store, config, text=text)
+    register(store, model, name, tracking_uri=uri, scores=[], tags={})
+    mlflow.set_tracking_uri(uri)
+    return mlflow.pyfunc.load_model(f"models:/{name}@challenger")
+
+
+def test_raw_text_where_the_pipeline_is_portable(store: Store, tracking_uri: str) -> None:
+    config = NgramConfig(order=2, min_count=1)
+    normalize = Normalize(lowercase=True)
+    portable = TextPipeline(normalize, Tokenize("whitespace"))
+    served = load(store, tracking_uri, "portable", config, portable)
+    for text in ("The  Cat\u200b TURNS\u00ad .", "nai\u0308ve", ""):
+        tokens = served.unwrap_python_model().tokens(text)
+        from tasks.normalize import normalize_text
+
+        native = tokenize_text(normalize_text(text, normalize), portable.tokenize)
+        assert tokens == (native[0] if native else [])
+        by_text = served.predict([{"text": text}])
+        by_tokens = served.predict([{"tokens": tokens}])
+        assert by_text.equals(by_tokens)
+    with pytest.raises(Exception, match="several lines"):
+        served.predict([{"text": "one\ntwo"}])
+    words = TextPipeline(normalize, Tokenize("words"))
+    with pytest.raises(Exception, match="scheme 'words', which takes lexloom: give token lists"):
+        load(store, tracking_uri, "unportable", config, words).predict([{"text": "a b"}])
+
+
+def test_the_ways_to_ask(store: Store, tracking_uri: str) -> None:
+    served = load(
+        store,
+        tracking_uri,
+        "asked",
+        Word2vecConfig(dim=4, min_count=1),
+        TextPipeline(Normalize(), Tokenize()),
+    )
+    rows = served.predict([{"word": "cat"}, {"word": "river"}], params={"k": 2})
+    columns = served.predict({"word": ["cat", "river"]}, params={"k": 2})
+    assert rows.equals(columns)
+    assert [len(found) for found in rows["neighbours"]] == [2, 2]
+    model = served.unwrap_python_model()
+    best = model.neighbours("cat", 2)
+    assert [word for word, _ in best] == rows["neighbours"][0]
+    assert model.similarity("cat", best[0][0]) == pytest.approx(best[0][1], abs=1e-6)
+    assert model.similarity("cat", "nowhere") is None
+    for rows, params, problem in [
+        ([{"word": "cat"}], {"task": "colour"}, "there is no task 'colour'; there are vectors"),
+        ([{"a": "cat"}], {"task": "analogy"}, "reads the columns a, b, c, and there is no 'b'"),
+        ([{"word": "cat"}], {"task": "log_prob"}, "gives no probability of text"),
+    ]:
+        with pytest.raises(mlflow.exceptions.MlflowException, match=problem):
+            served.predict(rows, params=params)
+    example = served.input_example
+    assert served.predict(example, params={"task": "neighbours", "k": 5}) is not None

@@ -1,0 +1,268 @@
+"""The autograd loop: its schedule, its stops, its ranks, and that a kill leaves no trace in it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import multiprocessing.context
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from models.family import Inputs, Plan, Schedule
+from models.nplm import Config, Nplm
+from models.text import Tokens
+from tasks.errors import TrainingError
+from tasks.store import Store
+from tasks.training.checkpoint import Checkpoints
+from tasks.training.learn import learn, optimizer_of, rate_at, scale_gradients
+from tasks.training.tracker import Silent
+from tests.tasks.training.trainee import (
+    CONFIG,
+    RECIPE,
+    Trainee,
+    context_of,
+    small_inputs,
+    weights_hash,
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+class Told:
+    """A tracker that remembers."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[int, Mapping[str, float]]] = []
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        self.steps.append((step, metrics))
+
+    def all(self, name: str) -> list[float]:
+        return [metrics[name] for _, metrics in self.steps if name in metrics]
+
+
+def train(
+    store: Store, config: Config = CONFIG, inputs: Inputs | None = None, told: Told | None = None
+) -> tuple[Nplm, Mapping[str, float | int | str]]:
+    inputs = inputs or small_inputs()
+    model = config.build(inputs, seed=1)
+    return model, learn(model, inputs, 1, context_of(store), told or Silent())
+
+
+def heldout_loss(model: Nplm, inputs: Inputs) -> float:
+    (part,) = inputs.tokens("heldout").under(model.vocabulary)
+    return float(-model.log_prob(part).mean())
+
+
+# --- one rank ---------------------------------------------------------------------------------
+
+
+def test_it_learns_and_tells_how(store: Store) -> None:
+    told, inputs = Told(), small_inputs()
+    untrained = heldout_loss(CONFIG.build(inputs, seed=1), inputs)
+    model, report = train(store, replace(CONFIG, epochs=8, learning_rate=0.02), told=told)
+    assert heldout_loss(model, inputs) < untrained - 0.2
+    per_epoch = inputs.tokens().n_tokens + inputs.tokens().n_sentences
+    assert report["tokens"] == 8 * per_epoch
+    assert report["steps"] == 8 * -(-per_epoch // CONFIG.batch_size) == told.steps[-1][0]
+    assert report["epochs"] == 8
+    assert report["precision"] == "float32"
+    steps = [step for step, _ in told.steps]
+    assert steps == sorted(set(steps))
+    assert len(told.all("heldout_perplexity")) == 8
+    assert all(rate > 0 for rate in told.all("tokens_per_second"))
+    # The first loss is near that of the words' frequencies, where the bias begins.
+    assert 1.5 < told.all("loss")[0] < 2.6
+    assert report["train_loss"] == told.all("loss")[-1]
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not(tmp_path: Path) -> None:
+    def run(name: str, seed: int) -> str:
+        inputs = small_inputs()
+        model = CONFIG.build(inputs, seed=1)
+        store = Store(str(tmp_path / name), tmp_path)
+        learn(model, inputs, seed, context_of(store), Silent())
+        return weights_hash(model)
+
+    assert run("a", 1) == run("b", 1) != run("c", 2)
+
+
+def test_the_rate_rises_once_and_falls_to_the_floor() -> None:
+    schedule = Schedule(epochs=1, learning_rate=0.5, warmup=0.1, floor=0.2)
+    rates = [rate_at(step, 100, schedule) for step in range(100)]
+    assert rates[:10] == pytest.approx([0.05 * (i + 1) for i in range(10)])
+    assert rates[10] == 0.5
+    assert all(a > b for a, b in itertools.pairwise(rates[10:]))
+    assert rates[-1] == pytest.approx(0.1 + 0.4 / 90)
+    assert rate_at(0, 1, Schedule(epochs=1, learning_rate=0.5)) == 0.5
+
+
+def test_the_loss_is_summed_in_64_bits() -> None:
+    # In 32 bits a sum of 2**27 takes no notice of a 3 that is added to it.
+    from tasks.training.ranks import Place
+
+    assert Place.alone(0).total(2.0**27 + 3.0) == [134217731.0]
+
+
+def test_patience_ends_it_and_the_best_weights_are_kept(store: Store) -> None:
+    inputs, told = small_inputs(sentences=12), Told()
+    config = replace(CONFIG, epochs=40, patience=2, learning_rate=0.05, batch_size=16)
+    model, report = train(store, config, inputs, told)
+    seen = told.all("heldout_perplexity")
+    best = int(np.argmin(seen))
+    assert len(seen) == best + 1 + 2 < 40
+    assert report["heldout_perplexity"] == seen[best] < seen[-1]
+    assert math.exp(heldout_loss(model, inputs)) == pytest.approx(seen[best], rel=1e-6)
+    per_epoch = -(-(inputs.tokens().n_tokens + inputs.tokens().n_sentences) // 16)
+    assert report["best_step"] == (best + 1) * per_epoch
+
+
+def test_without_heldout_text_the_last_weights_stay(store: Store) -> None:
+    inputs = small_inputs()
+    inputs = Inputs({**inputs.values, "heldout": Tokens([])})
+    model, report = train(store, inputs=inputs)
+    assert "heldout_perplexity" not in report
+    checkpoints = Checkpoints(store, RECIPE)
+    assert checkpoints.last() == report["steps"]
+    saved = checkpoints.at(int(report["steps"])).weights
+    assert all((saved[name] == array).all() for name, array in model.state().items())
+
+
+def test_nothing_to_train_on_is_an_error(store: Store) -> None:
+    inputs = Inputs({**small_inputs().values, "train": Tokens([])})
+    with pytest.raises(TrainingError, match="the training text is empty"):
+        train(store, inputs=inputs)
+
+
+def test_a_loss_that_is_not_finite_stops_it_and_names_the_last_good_checkpoint(
+    store: Store,
+) -> None:
+    config = replace(CONFIG, optimizer="sgd", learning_rate=1e30, clip=0.0, warmup=0.0)
+    with pytest.raises(TrainingError) as caught:
+        train(store, config)
+    step = caught.value.where
+    assert step.startswith("step ")
+    assert 1 <= int(step.removeprefix("step ")) <= 5
+    last = Checkpoints(store, RECIPE).last()
+    assert last is not None
+    assert Checkpoints(store, RECIPE).where(last) in caught.value.remedy
+    assert all(np.isfinite(a).all() for a in Checkpoints(store, RECIPE).at(last).weights.values())
+
+
+def test_clipping_and_accumulation_keep_the_direction(store: Store) -> None:
+    inputs = small_inputs()
+    model = CONFIG.build(inputs, seed=1)
+    optimizer = optimizer_of(model)
+    (batch, *_) = model.batches(inputs, Plan(seed=1))
+    model(batch).objective.backward()
+    before = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+    norm = scale_gradients(optimizer, 1 / 32, 0.01)
+    after = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+    assert norm == pytest.approx(float(before.norm()) / 32, rel=1e-5)
+    assert norm > 0.01
+    assert float(after.norm()) == pytest.approx(0.01, rel=1e-5)
+    torch.testing.assert_close(after / after.norm(), before / before.norm())
+
+    one, _ = train(store)
+    elsewhere = Store(f"{store.url}-other", store.cache)
+    four, _ = train(elsewhere, replace(CONFIG, accumulate=4))
+    for name, array in one.state().items():
+        np.testing.assert_allclose(four.state()[name], array, atol=2e-5)
+
+
+# --- kills ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def forks() -> multiprocessing.context.ForkServerContext:
+    """Processes that have imported everything before they begin."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.tasks.training.trainee"])
+    return context
+
+
+Forks = multiprocessing.context.ForkServerContext
+
+
+def run(forks: Forks, *trainees: Trainee) -> list[int | None]:
+    """Train in a process each, at once; how they ended."""
+    processes = [forks.Process(target=trainee.train) for trainee in trainees]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    return [process.exitcode for process in processes]
+
+
+def test_a_killed_training_ends_as_if_it_had_not_been(tmp_path: Path, forks: Forks) -> None:
+    calm, killed = Trainee(tmp_path, "calm"), Trainee(tmp_path, "killed")
+    assert run(forks, calm) == [0]
+    # With a checkpoint after every step, one event in six is a step and the others are parts and
+    # manifests of checkpoints.
+    kills = [random.randrange(6, 36) for _ in range(3)]
+    for kill in kills:
+        assert run(forks, replace(killed, kill=kill)) == [-9]
+    assert run(forks, killed) == [0]
+    assert calm.out.read_text() == killed.out.read_text(), kills
+    assert calm.log.read() == killed.log.read(), kills
+
+
+# --- several ranks ----------------------------------------------------------------------------
+
+
+def ranks(trainee: Trainee, world: int) -> list[Trainee]:
+    """The processes of a training on several ranks."""
+    meet = trainee.folder / f"{trainee.name}-{random.random()}"
+    return [replace(trainee, rank=rank, world=world, meet=meet) for rank in range(world)]
+
+
+def test_two_ranks_step_along_the_gradient_of_the_global_batch(
+    tmp_path: Path, forks: Forks
+) -> None:
+    inputs = small_inputs()
+    total = inputs.tokens().n_tokens + inputs.tokens().n_sentences
+    # One step of plain descent at rate 1: the weights move by the gradient itself.
+    descent = replace(CONFIG, optimizer="sgd", learning_rate=1.0, warmup=0.0, weight_decay=0.0)
+    config = replace(descent, clip=0.0, epochs=1, batch_size=total)
+    model = config.build(inputs, seed=1)
+    (batch,) = model.batches(inputs, Plan(seed=1))
+    (model(batch).objective / total).backward()
+    two = ranks(Trainee(tmp_path, "two", config), 2)
+    assert run(forks, *two) == [0, 0]
+    assert two[0].out.read_text() == two[1].out.read_text()
+    after = Checkpoints(two[0].store, RECIPE).at(1).weights
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None
+        step = parameter.detach().numpy() - after[name]
+        np.testing.assert_allclose(step, parameter.grad.numpy(), atol=1e-6)
+
+
+def test_ranks_stay_equal_through_kills_and_batches_too_small_for_all(
+    tmp_path: Path, forks: Forks
+) -> None:
+    inputs = small_inputs()
+    total = inputs.tokens().n_tokens + inputs.tokens().n_sentences
+    # The last batch of an epoch has a single example: one rank of the two goes without.
+    size = next(size for size in range(40, total) if total % size == 1)
+    config = replace(CONFIG, batch_size=size, accumulate=2, epochs=2)
+    calm, killed = Trainee(tmp_path, "calm", config), Trainee(tmp_path, "killed", config)
+    assert run(forks, *ranks(calm, 2)) == [0, 0]
+    kill = random.randrange(3, 20)
+    one, other = ranks(killed, 2)
+    assert -9 in run(forks, one, replace(other, kill=kill))
+    assert run(forks, *ranks(killed, 2)) == [0, 0]
+    outputs = [trainee.out.read_text() for one in (calm, killed) for trainee in ranks(one, 2)]
+    assert len(set(outputs)) == 1, kill
+    assert calm.log.read() == killed.log.read(), kill
