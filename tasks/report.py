@@ -40,6 +40,10 @@ __all__ = [
 
 CSS = Path(__file__).with_name("report.css")
 ZIPF_POINTS = 200
+LOSSES = (
+    "<p class='small'>A loss is what training made small, by its own estimator: it does not compare "
+    "with a score, nor with the loss of another family.</p>"
+)
 
 
 def write_report(
@@ -185,6 +189,7 @@ def _model(row: Row, rows: Sequence[Row]) -> str:
                 for key, value in row.training.items()
             }
         ),
+        LOSSES if any("loss" in key for key in [*row.training, *row.curves]) else "",
         _curves(row),
         _table(["score", "value", "baseline", "coverage and policy"], _scores(row, rows)),
         f'<div class="charts">{"".join(_sections(score) for score in row.scores)}</div>',

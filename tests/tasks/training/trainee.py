@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch._dynamo  # The first optimizer imports it: once here, not in every process.
 import torch.distributed as dist
 
 from models.family import Inputs
