@@ -135,7 +135,10 @@ class Table:
         if len(keys) == 0:
             return np.full(len(shorter), -1, np.int64)
         wanted = shorter * n_words + first
-        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        # In order, look-ups walk through the table and find it in the processor's caches.
+        rows = np.argsort(wanted)
+        at = np.empty_like(wanted)
+        at[rows] = np.minimum(np.searchsorted(keys, wanted[rows]), len(keys) - 1)
         return np.where(keys[at] == wanted, at + base, -1)
 
     def ngrams(self, order: int) -> NDArray[np.int32]:

@@ -8,7 +8,7 @@ from prefect import flow
 from prefect.artifacts import create_table_artifact
 from pydantic import Field
 
-from pipelines.flow import job, refusing
+from pipelines.flow import concluding, job
 from pipelines.recipes import resolve
 from tasks.corpus import Corpus
 
@@ -16,7 +16,6 @@ from tasks.corpus import Corpus
 @flow(
     name="corpus",
     description="Ingest, normalize, deduplicate, split and tokenize a corpus, and count it.",
-    flow_run_name="corpus {recipe}",
     persist_result=False,
 )
 def corpus(
@@ -36,4 +35,4 @@ def corpus(
         create_table_artifact(rows, key=f"corpus-{made.config.name}".lower().replace("_", "-"))
         return made
 
-    return refusing(run)  # type: ignore[return-value]
+    return concluding(run)  # type: ignore[return-value]

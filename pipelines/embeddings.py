@@ -7,7 +7,7 @@ from typing import Annotated
 from prefect import flow
 from pydantic import Field
 
-from pipelines.flow import job, refusing, show_result
+from pipelines.flow import concluding, job, show_result
 from pipelines.job import RunResult
 from pipelines.recipes import resolve
 
@@ -15,7 +15,6 @@ from pipelines.recipes import resolve
 @flow(
     name="embeddings",
     description="Read a corpus, train and compare the families of a recipe, register the models.",
-    flow_run_name="embeddings {recipe}",
     persist_result=False,
 )
 def embeddings(
@@ -36,4 +35,4 @@ def embeddings(
         show_result(result)
         return result
 
-    return refusing(run)  # type: ignore[return-value]
+    return concluding(run)  # type: ignore[return-value]

@@ -17,9 +17,10 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Failed
+from prefect.states import Cancelled, Failed
 
 from pipelines.config import RunConfig
 from pipelines.job import Job, RunResult
@@ -53,13 +54,30 @@ def effect(name: str, action: Callable[[], T], /) -> T:
     return as_prefect_task(name, action, lambda _: "")
 
 
-def refusing(run: Callable[[], T]) -> T | State[Any]:
-    """Run the body of a flow; a permanent error becomes the message of its final state."""
+def concluding(run: Callable[[], T]) -> T | State[Any]:
+    """Run the body of a flow; what ends it early becomes a final state that says why.
+
+    A permanent error becomes the message of a failure. A cancellation arrives as the SystemExit
+    that Ray's handler makes of SIGTERM; Prefect would take it for a crash.
+    """
     try:
         return run()
     except LexloomError as error:
         get_run_logger().error(str(error))
         return Failed(message=str(error), data=error)
+    except SystemExit:
+        if not _is_cancelled():
+            raise
+        return Cancelled(message="Cancelled; what was finished is kept")
+
+
+def _is_cancelled() -> bool:
+    run_id = flow_run.get_id()
+    if not run_id:
+        return False
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(UUID(run_id)).state
+    return state is not None and (state.is_cancelling() or state.is_cancelled())
 
 
 @dataclass

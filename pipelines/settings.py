@@ -94,7 +94,11 @@ QUIET = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     # On a fresh home the temporary server migrates its database: the default of 20 s is too short.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    # On a busy machine SQLite may take longer than 10 s to get its turn.
+    "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
+    "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",
     "PREFECT_CLI_PROMPT": "false",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "TOKENIZERS_PARALLELISM": "false",
 }

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from models import ngram, nplm, word2vec
 from pipelines.config import parse
-from pipelines.flow import job, refusing, show_result
+from pipelines.flow import concluding, job, show_result
 from pipelines.job import RunResult
 from pipelines.recipes import resolve
 
@@ -44,7 +44,7 @@ def _train(config: type[Any]) -> Flow[..., RunResult]:
             show_result(result)
             return result
 
-        return refusing(run)  # type: ignore[return-value]
+        return concluding(run)  # type: ignore[return-value]
 
     hints = get_type_hints(config, include_extras=True)
     fields = [field for field in dataclasses.fields(config) if field.name != "family"]
@@ -60,7 +60,12 @@ def _train(config: type[Any]) -> Flow[..., RunResult]:
             for name, (hint, value) in parameters.items()
         ]
     )
-    return flow(name=f"train-{config.family}", description=about, persist_result=False)(train)
+    made = flow(
+        name=f"train-{config.family}",
+        description=about,
+        persist_result=False,
+    )
+    return made(train)
 
 
 def _description(hint: Any) -> str:

@@ -53,7 +53,7 @@ class Axis:
             step = max(s for s in (power, 2 * power, 5 * power) if s <= rough)
             first, last = math.ceil(self.low / step), math.floor(self.high / step)
             found = [step * i for i in range(first, last + 1)]
-        slack = 1e-9 * abs(self.high)
+        slack = 1e-6 * (self.high - self.low)
         return [tick for tick in found if self.low - slack <= tick <= self.high + slack]
 
 

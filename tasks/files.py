@@ -28,14 +28,18 @@ def import_files(store: Store, paths: Sequence[Path], kind: str) -> Artifact:
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
     recipe = recipe_of("file", 1, [kind, hashes], {})
-    if found := store.find("file", recipe):
+    local = isinstance(store.files, LocalFiles)
+    places = [str(path.resolve()) for path in paths]
+    found = store.find("file", recipe)
+    # A reference counts for the very paths that were hashed: others may hold other bytes by now.
+    if found and (not local or [part.path for part in found.parts] == places):
         return found.handle()
     with store.lease("file", recipe):
         store.discard("file", recipe)
-        if isinstance(store.files, LocalFiles):
+        if local:
             parts = tuple(
-                Part(i, "file", str(path.resolve()), sha256, path.stat().st_size)
-                for i, (path, sha256) in enumerate(zip(paths, hashes, strict=True))
+                Part(i, "file", place, sha256, path.stat().st_size)
+                for i, (path, place, sha256) in enumerate(zip(paths, places, hashes, strict=True))
             )
         else:
             out = Writer(store, "file", recipe)

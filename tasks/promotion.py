@@ -21,8 +21,8 @@ from pydantic import Field, TypeAdapter
 
 from tasks.errors import InputError
 from tasks.evaluation.score import Score, incomparable, show
-from tasks.registry import CHAMPION, Version, find_version
-from tasks.tracking import answering, connect
+from tasks.mlflow_client import answering, connect
+from tasks.versions import CHAMPION, Version, find_version
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -20,33 +20,36 @@ and one more for every label that ``register`` is given (``corpus``, ``git_commi
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
-import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
+from urllib.request import url2pathname
 
 from models.family import Model
 from tasks.artifacts import Artifact, Manifest, canonical_json, digest
-from tasks.errors import ConfigError, InputError
+from tasks.errors import InputError
 from tasks.evaluation.score import Score
 from tasks.export.native import FILES, check_folder, is_model_folder, write_folder_manifest
+from tasks.mlflow_client import answering, connect, experiment_id
 from tasks.models import TextPipeline, capabilities, read_model, read_text_pipeline
 from tasks.store import Store
-from tasks.tracking import (
-    answering,
-    connect,
-    create_run,
-    experiment_id,
-    find_run,
-    log_params,
-    open_tracker,
-    version,
+from tasks.tracking import create_run, find_run, log_params, version
+from tasks.versions import (
+    CHALLENGER,
+    CONTENT,
+    SCORES,
+    Version,
+    check_name,
+    find_version,
+    list_models,
 )
 
 if TYPE_CHECKING:
@@ -54,17 +57,9 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 __all__ = [
-    "CHALLENGER", "CHAMPION", "OpenedModel", "Registered", "Version", "check_name", "find_version",
-    "list_models", "open_model", "open_tracker",
-    "register",
+    "OpenedModel", "Registered", "Version", "check_name", "find_version", "list_models",
+    "open_model", "register",
 ]  # fmt: skip
-
-CHALLENGER, CHAMPION = "challenger", "champion"
-CONTENT = "lexloom.content"
-SCORES = "lexloom.scores"
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
-_REFERENCE = re.compile(rf"(?:models:/)?({_NAME.pattern})(?:@([A-Za-z0-9_-]+)|/([0-9]+))")
 
 
 @dataclass(frozen=True)
@@ -82,44 +77,6 @@ class Registered:
     version: int
     reused: bool
     run_id: str
-
-
-@dataclass(frozen=True)
-class Version:
-    """A version of a registered model.
-
-    Attributes:
-        name: of the registered model.
-        version: its number.
-        aliases: that point to it.
-        family: the discriminator, "word2vec".
-        content: the content hash of the model.
-        vocabulary: the hash of its vocabulary.
-        capabilities: what it can do, as in ``tasks.models.CAPABILITIES``.
-        scores: what it is worth.
-        created: when, in seconds since 1970.
-        run_id: of the MLflow run that trained it.
-        location: where its files lie, for MLflow.
-        tags: everything else, without the prefix ``lexloom.``.
-    """
-
-    name: str
-    version: int
-    aliases: tuple[str, ...]
-    family: str
-    content: str
-    vocabulary: str
-    capabilities: tuple[str, ...]
-    scores: tuple[Score, ...]
-    created: float
-    run_id: str
-    location: str
-    tags: Mapping[str, str]
-
-    @property
-    def reference(self) -> str:
-        """What a person calls it, "NAME/3"."""
-        return f"{self.name}/{self.version}"
 
 
 @dataclass(frozen=True)
@@ -141,24 +98,6 @@ class OpenedModel:
     reference: str
     version: Version | None
     about: Mapping[str, Any]
-
-
-def check_name(name: str) -> None:
-    """Refuse a name that some registry or address would misread, before anything is trained.
-
-    A name has 1 to 128 of the letters a-z and A-Z, digits, ``_`` and ``-``, and begins with a
-    letter or digit.
-
-    Raises:
-        ConfigError: it has something else.
-    """
-    if not _NAME.fullmatch(name):
-        raise ConfigError(
-            f"{name!r} cannot be the name of a registered model",
-            where="name",
-            remedy="use letters a-z and A-Z, digits, - and _, a letter or digit first, "
-            "and no more than 128 of them",
-        )
 
 
 # --- registration ---------------------------------------------------------------------------
@@ -254,7 +193,7 @@ def _add_version(
     from mlflow.exceptions import MlflowException
     from mlflow.models import Model as SavedModel
 
-    from tasks.export.pyfunc import save_pyfunc
+    from tasks.export.pyfunc import save_pyfunc, usage
 
     reader = store.reader(manifest.handle())
     with tempfile.TemporaryDirectory(dir=store.files.scratch()) as scratch:
@@ -299,7 +238,7 @@ def _add_version(
         run_id=run_id,
         model_id=logged.model_id,
         tags={f"lexloom.{k}": v for k, v in {**labels, **lineage, **about}.items()},
-        description=f"{model.config.title}: {model.config.paper}",
+        description=usage(model, name),
     )
 
 
@@ -341,83 +280,6 @@ def _note_scores(
             client.log_metric(run_id, key, value)
 
 
-# --- looking up -----------------------------------------------------------------------------
-
-
-def list_models(tracking_uri: str) -> list[Version]:
-    """All versions that lexloom registered, by name and, within a name, newest first."""
-    client = connect(tracking_uri)
-    aliases = {model.name: model.aliases for model in _pages(client.search_registered_models)}
-    found = [
-        _version(client, one, aliases.get(one.name, {}))
-        for one in _pages(client.search_model_versions)
-        if CONTENT in one.tags
-    ]
-    return sorted(found, key=lambda one: (one.name, -one.version))
-
-
-def _pages(search: Callable[..., Any]) -> Iterator[Any]:
-    token = None
-    while True:
-        page = search(page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
-
-
-def find_version(reference: str, tracking_uri: str) -> Version:
-    """The version that ``NAME@ALIAS`` or ``NAME/VERSION`` means, with or without ``models:/``.
-
-    Raises:
-        InputError: there is no such version.
-        ConnectionError: MLflow does not answer.
-    """
-    from mlflow.exceptions import MlflowException
-
-    match = _REFERENCE.fullmatch(reference)
-    if match is None:
-        raise InputError(
-            "this is neither a registered model nor a folder that was pulled",
-            where=reference,
-            remedy="write NAME@champion, NAME/3 or the path of a folder",
-        )
-    name, alias, number = match.groups()
-    client = connect(tracking_uri)
-    try:
-        with answering(tracking_uri):
-            aliases = client.get_registered_model(name).aliases
-            found = client.get_model_version(name, aliases.get(alias, "") if alias else number)
-    except MlflowException:
-        raise InputError(
-            "there is no such registered model",
-            where=reference,
-            remedy=f"`lexloom models list` shows those at {tracking_uri}",
-        ) from None
-    if CONTENT not in found.tags:
-        raise InputError("this model was not registered by lexloom", where=reference)
-    return _version(client, found, aliases)
-
-
-def _version(client: MlflowClient, found: ModelVersion, aliases: Mapping[str, str]) -> Version:
-    number = int(found.version)
-    tags = {key.removeprefix("lexloom."): value for key, value in found.tags.items()}
-    return Version(
-        name=found.name,
-        version=number,
-        aliases=tuple(sorted(alias for alias, to in aliases.items() if int(to) == number)),
-        family=tags["family"],
-        content=tags["content"],
-        vocabulary=tags["vocabulary"],
-        capabilities=tuple(tags["capabilities"].split(",")),
-        scores=tuple(Score.from_json(value) for value in json.loads(tags.get("scores", "[]"))),
-        created=found.creation_timestamp / 1000,
-        run_id=found.run_id or "",
-        location=client.get_model_version_download_uri(found.name, str(number)),
-        tags=tags,
-    )
-
-
 def open_model(reference: str, tracking_uri: str) -> OpenedModel:
     """The model under ``NAME@ALIAS`` or ``NAME/VERSION``, or in a folder that was pulled.
 
@@ -450,4 +312,12 @@ def _download(found: Version, tracking_uri: str) -> Path:
     import mlflow.artifacts
 
     source = f"{found.location.rstrip('/')}/artifacts"
-    return Path(mlflow.artifacts.download_artifacts(source, tracking_uri=tracking_uri))
+    if source.startswith("file:"):
+        return Path(url2pathname(urlparse(source).path))
+    folder = tempfile.mkdtemp(prefix="lexloom-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with answering(tracking_uri):
+        path = mlflow.artifacts.download_artifacts(
+            source, dst_path=folder, tracking_uri=tracking_uri
+        )
+    return Path(path)

@@ -41,8 +41,8 @@ __all__ = [
 CSS = Path(__file__).with_name("report.css")
 ZIPF_POINTS = 200
 LOSSES = (
-    "<p class='small'>A loss is what training made small, by its own estimator: it does not compare "
-    "with a score, nor with the loss of another family.</p>"
+    "<p class='small'>A loss is what training made small, by an estimator of its own: it does not "
+    "compare with a score, nor with the loss of another family.</p>"
 )
 
 

@@ -349,7 +349,9 @@ class Runner:
             raise RuntimeError(f"{name} ended without a result")
 
         recipe = recipe_of(step.name, step.version, params, inputs)
-        return self._seen(name, lambda: self.store.find(step.name, recipe), lambda: (compute(), 1))
+        return self._seen(
+            name, lambda: self.store.find(step.name, recipe), lambda: (compute(), 1), whole=True
+        )
 
     def map(
         self,
@@ -445,6 +447,8 @@ class Runner:
         name: str,
         find: Callable[[], Manifest | None],
         compute: Callable[[], tuple[Manifest, int]],
+        *,
+        whole: bool = False,
     ) -> Artifact:
         """Find or compute, under the eyes of the observer and, if asked, of Prefect."""
 
@@ -454,7 +458,7 @@ class Runner:
             if manifest is None:
                 self.observer.begin(name)
                 manifest, computed = compute()
-            total = max(1, manifest.n_partitions if computed != 1 else 1)
+            total = 1 if whole else manifest.n_partitions
             seconds = time.monotonic() - began
             return Outcome(
                 manifest.handle(), name, computed == 0, seconds, computed, total, manifest.stats

@@ -19,24 +19,23 @@ Every other label becomes a tag ``lexloom.<label>``; usual ones are ``flow_run_i
 from __future__ import annotations
 
 import atexit
-import fcntl
-import functools
 import importlib.metadata
 import json
 import logging
 import math
 import os
+import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+
+import psutil
 
 from tasks.artifacts import Artifact, canonical_json
-from tasks.errors import ConfigError
+from tasks.mlflow_client import answering, connect, experiment_id
 from tasks.step import Context
 from tasks.training.tracker import Silent, Tracker
 
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RECIPE, STORE = "lexloom.recipe", "lexloom.store"
+RECIPE, STORE, PROCESS = "lexloom.recipe", "lexloom.store", "lexloom.process"
 SEND_SECONDS = 1.0
 """Metrics are sent so often."""
 BATCH = 1000
@@ -59,93 +58,7 @@ PATIENCE_SECONDS = 30.0
 """The end of a training waits so long for the last metrics to be taken."""
 
 
-# --- MLflow ---------------------------------------------------------------------------------
-
-
-def sqlite_path(tracking_uri: str) -> Path | None:
-    """The database file of a tracking URI, None where MLflow is something else."""
-    if not tracking_uri.startswith("sqlite:///"):
-        return None
-    return Path(tracking_uri.removeprefix("sqlite:///").partition("?")[0]).absolute()
-
-
-@contextmanager
-def answering(tracking_uri: str) -> Iterator[None]:
-    """Failures to reach MLflow as ConnectionError, which is worth another try."""
-    from mlflow.exceptions import MlflowException
-
-    try:
-        yield
-    except MlflowException as error:
-        if error.error_code in ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE"):
-            first = str(error).splitlines()[0]
-            raise ConnectionError(f"MLflow at {tracking_uri} does not answer: {first}") from error
-        raise
-
-
-@functools.cache
-def connect(tracking_uri: str) -> MlflowClient:
-    """A client of an MLflow; its SQLite database is made if there is none.
-
-    Of many processes that start at once on a fresh database, one makes it and the others wait:
-    MLflow itself has them all create the same tables.
-
-    Raises:
-        ConfigError: a folder as tracking URI, which MLflow no longer supports.
-        ConnectionError: MLflow does not answer.
-    """
-    if "://" not in tracking_uri:
-        raise ConfigError(
-            f"{tracking_uri!r} is no address of an MLflow",
-            where="MLFLOW_TRACKING_URI",
-            remedy="give sqlite:////absolute/path/mlflow.db, http://host:port or the like",
-        )
-    from mlflow import MlflowClient
-
-    if "MLFLOW_LOGGING_LEVEL" not in os.environ:
-        logging.getLogger("mlflow").setLevel(logging.WARNING)
-    with answering(tracking_uri):
-        if database := sqlite_path(tracking_uri):
-            database.parent.mkdir(parents=True, exist_ok=True)
-            with database.with_name(f".{database.name}.lock").open("ab") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                if not database.exists():
-                    _make_database(database)
-        return MlflowClient(tracking_uri, tracking_uri)
-
-
-def _make_database(database: Path) -> None:
-    """Make an SQLite database, whole or not at all; only under its lock."""
-    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-
-    aside = database.with_name(f".{database.name}.new")
-    aside.unlink(missing_ok=True)
-    # The store of a client would give the default experiment, which UIs show, the folder "mlruns"
-    # of wherever the process happens to be.
-    artifacts = (database.parent / "artifacts").as_uri()
-    store = SqlAlchemyStore(f"sqlite:///{aside}", artifacts)  # type: ignore[no-untyped-call]
-    store.engine.dispose()
-    aside.rename(database)
-
-
-def experiment_id(client: MlflowClient, name: str, artifact_root: str = "") -> str:
-    """The id of an experiment, made if there is none and restored if it was deleted."""
-    from mlflow.exceptions import MlflowException
-
-    for _ in range(2):
-        if found := client.get_experiment_by_name(name):
-            if found.lifecycle_stage == "deleted":
-                client.restore_experiment(found.experiment_id)
-            return str(found.experiment_id)
-        if not artifact_root and (database := sqlite_path(client.tracking_uri)):
-            artifact_root = (database.parent / "artifacts").as_uri()
-        elif artifact_root.startswith("/"):
-            artifact_root = Path(artifact_root).as_uri()
-        location = f"{artifact_root.rstrip('/')}/{quote(name)}" if artifact_root else None
-        # A run that starts at the same moment may make it first: then it is there to be found.
-        with suppress(MlflowException):
-            return str(client.create_experiment(name, location))
-    raise ConnectionError(f"experiment {name!r} can neither be found nor made")
+# --- runs -----------------------------------------------------------------------------------
 
 
 def find_run(
@@ -246,7 +159,7 @@ def open_tracker(
     """A tracker for the training of one model: ``Silent`` without a tracking URI.
 
     The run ends as FINISHED, as FAILED with an error, or as KILLED where the process was asked to
-    stop. One that was stopped without being asked stays RUNNING, and goes on when it is resumed.
+    stop. A process that dies without being asked leaves it RUNNING, until ``bury_dead`` sees that.
 
     Args:
         context: of the step.
@@ -277,6 +190,8 @@ def open_tracker(
             run_id = create_run(
                 client, experiment, context.recipe, context.store.url, plain, inputs or {}, labels
             )
+        client.set_tag(run_id, PROCESS, _identity(os.getpid()))
+        bury_dead(uri, experiment)
         log_params(client, run_id, plain)
     live = Live(client, run_id, last)
     # A worker that is told to stop leaves without unwinding the thread that trains.
@@ -291,6 +206,34 @@ def open_tracker(
     finally:
         atexit.unregister(live.close)
         live.close(status)
+
+
+def bury_dead(tracking_uri: str, experiment: str = "") -> int:
+    """Mark runs as KILLED whose process on this machine is no more; returns how many.
+
+    Args:
+        tracking_uri: of the MLflow.
+        experiment: the id of the one to look into; all of them if empty.
+    """
+    client = connect(tracking_uri)
+    with answering(tracking_uri):
+        ids = [experiment] if experiment else [e.experiment_id for e in client.search_experiments()]
+        here, dead = f"{socket.gethostname()}:", 0
+        for run in client.search_runs(ids, "attributes.status = 'RUNNING'"):
+            process = run.data.tags.get(PROCESS, "")
+            if process.startswith(here) and process != _identity(int(process.split(":")[1])):
+                client.set_terminated(run.info.run_id, "KILLED")
+                dead += 1
+    return dead
+
+
+def _identity(pid: int) -> str:
+    """The name of a process, with the time of its start: numbers of processes come again."""
+    try:
+        started = int(psutil.Process(pid).create_time())
+    except psutil.NoSuchProcess:
+        return ""
+    return f"{socket.gethostname()}:{pid}:{started}"
 
 
 class Live:

@@ -11,9 +11,9 @@ from models.family import Family, Fits, Learns, Sweeps
 from tasks.artifacts import Stats
 from tasks.errors import TrainingError
 from tasks.models import TextPipeline, write_model
-from tasks.registry import open_tracker
 from tasks.step import Context, Step
 from tasks.store import Reader
+from tasks.tracking import open_tracker
 from tasks.training.fit import fit
 from tasks.training.inputs import read_inputs
 from tasks.training.learn import learn

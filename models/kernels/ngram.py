@@ -5,7 +5,7 @@ and so on. In that order the n-grams that share their last k words stand togethe
 serves all orders at once ("1-Sort", Pibiri & Venturini 2019), and a window over a text is sorted
 from the windows that are one word shorter, of which the order is known.
 
-The plain references are the dictionaries of ``tests/models/test_ngram.py``.
+The plain reference, with dictionaries, is ``tests/models/ngram_reference.py``.
 """
 
 from __future__ import annotations

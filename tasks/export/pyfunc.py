@@ -75,6 +75,21 @@ def save_pyfunc(folder: Path, out: Path, mlflow_model: Any, about: Mapping[str, 
         )
 
 
+def usage(model: Model, name: str) -> str:
+    """What a registry says about a model, in Markdown."""
+    rows, params = _example(model)
+    return f"""{model.config.title} ({model.config.paper})
+
+```python
+import mlflow.pyfunc
+
+model = mlflow.pyfunc.load_model("models:/{name}@champion")
+model.predict({rows!r}, params={params!r})
+print(model.unwrap_python_model().__doc__)
+```
+"""
+
+
 def _release(package: str) -> str:
     # A local version label ("2.13.0+cpu") names a build that no index has.
     return version(package).partition("+")[0]

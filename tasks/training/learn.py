@@ -149,8 +149,10 @@ class Loop:
         self._precision = precision_of(self._schedule, place.device)
         self._module: nn.Module = model.to(place.device)
         self._optimizer = optimizer_of(model)
-        self.at = self._restore()
         self._distributed = place.distribute(self._module)
+        if place.world > 1:
+            self._settle_layout()
+        self.at = self._restore()
         self._saved, self._told = self.at.step, self.at.seconds
         self._mark = self._saved_when = time.perf_counter()
 
@@ -170,6 +172,21 @@ class Loop:
             if self.at.epoch == epoch:
                 ended = f"ended after {self.at.batch} of {self._n_batches} batches"
                 raise RuntimeError(f"epoch {epoch} {ended}")
+
+    def _settle_layout(self) -> None:
+        """A backward pass for nothing, before weights and random state are set.
+
+        DDP lays its gradient buffers out anew after the first one, in the order in which the
+        gradients came, and where a gradient lies decides the order in which three ranks or more
+        are added up. After this pass a resumed training adds as one that never stopped.
+        """
+        place = self._place
+        for part in self._model.batches(
+            self._inputs, Plan(self._seed, rank=place.rank, world=place.world)
+        ):
+            self._distributed(place.put(part)).objective.backward()
+            self._optimizer.zero_grad()
+            return
 
     def _parts(self) -> Iterator[tuple[Any, ...]]:
         """What is left of this epoch: for every step, this rank's parts of the global batch."""

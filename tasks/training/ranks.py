@@ -53,7 +53,7 @@ class Place:
         if self.world == 1:
             return module
         devices = [self.device] if self.device.type == "cuda" else None
-        return DistributedDataParallel(module, devices, broadcast_buffers=False)
+        return DistributedDataParallel(module, devices, forward_sync_buffers=False)
 
     def together(self, module: nn.Module, *, last: bool) -> AbstractContextManager[None]:
         """Gradients travel once a step, with the last of its parts."""

@@ -354,7 +354,8 @@ def test_evaluation(row: Row, world: World, tmp_path: Path) -> None:
     rows = [f"{a}\t{b}\t{i}" for i, (a, b) in enumerate(itertools.combinations(words, 2))]
     pairs.write_text("\n".join([*rows, f"king\t{UNSEEN}\t1"]), "utf-8")
     questions.write_text(f": all\nking queen cat bird\nking queen cat {UNSEEN}\n", "utf-8")
-    config = EvaluationConfig(similarity=(str(pairs),), analogy=(str(questions),))
+    sets = {"similarity": (str(pairs),), "analogy": (str(questions),)}
+    config = EvaluationConfig(splits=("valid", "test"), **sets)
     model = world.train(row.config)
     before = {key: array.copy() for key, array in world.model(row).state().items()}
 
@@ -365,8 +366,15 @@ def test_evaluation(row: Row, world: World, tmp_path: Path) -> None:
     scores = {score.name: score for score in read_scores(world.runner.store.reader(artifact))}
     expected: set[str] = set()
     if "scores" in row.can:
-        expected |= {"perplexity.test", "bits_per_character.test"}
+        expected |= {
+            f"{n}.{s}" for n in ("perplexity", "bits_per_character") for s in config.splits
+        }
         assert 1 < scores["perplexity.test"].value < scores["perplexity.test"].baselines[0].value
+        # Training judges held-out text by the same full estimator.
+        stats = world.runner.store.manifest(model).stats
+        if "heldout_perplexity" in stats:
+            found = scores["perplexity.valid"].value
+            assert found == pytest.approx(float(stats["heldout_perplexity"]), rel=0.01)
     if "embeds_words" in row.can:
         expected |= {"similarity.pairs", "analogy.questions", "analogy.questions.3cosmul"}
         assert (scores["similarity.pairs"].scored, scores["similarity.pairs"].total) == (15, 16)

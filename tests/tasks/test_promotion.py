@@ -8,10 +8,10 @@ from pydantic import TypeAdapter, ValidationError
 from models.word2vec import Config
 from tasks.errors import InputError
 from tasks.evaluation.score import Score
+from tasks.mlflow_client import connect
 from tasks.promotion import Bound, Gate, Promotion, objections, promote, rollback
 from tasks.registry import Version, find_version, register
 from tasks.store import Store
-from tasks.tracking import connect
 from tests.tasks.trained import train_small
 
 

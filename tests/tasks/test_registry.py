@@ -18,9 +18,9 @@ from tasks import registry
 from tasks.artifacts import Artifact
 from tasks.errors import ConfigError, InputError
 from tasks.evaluation.score import Score
+from tasks.mlflow_client import connect
 from tasks.registry import Registered, check_name, find_version, list_models, open_model, register
 from tasks.store import Store
-from tasks.tracking import connect
 from tests.tasks.trained import train_small
 
 SMALL = Word2vec(dim=6, min_count=1)

@@ -165,10 +165,11 @@ def test_files_are_keyed_by_their_bytes(store: Store, tmp_path: Path) -> None:
     two.write_text("text")
     artifact = import_files(store, [one], "source")
     assert import_files(store, [two], "source") == artifact
-    one.unlink()
-    # The file it referred to is gone, so another with the same bytes takes its place.
+    one.write_text("TEXT")
+    # The file it referred to holds other bytes of the same size: the other file takes its place.
     assert import_files(store, [two], "source") == artifact
     assert store.reader(artifact).path("file").read_text() == "text"
+    one.unlink()
     with pytest.raises(InputError, match="No such file"):
         import_files(store, [one], "source")
 

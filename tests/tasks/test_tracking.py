@@ -1,11 +1,15 @@
 from __future__ import annotations
 
-import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +19,10 @@ from models.word2vec import Config
 from tasks import tracking
 from tasks.artifacts import Artifact, recipe_of
 from tasks.errors import ConfigError
+from tasks.mlflow_client import connect
 from tasks.step import Context, Resources
 from tasks.store import Store, Writer
-from tasks.tracking import Live, connect, open_tracker
+from tasks.tracking import Live, bury_dead, open_tracker
 from tasks.train import Train
 from tasks.training.tracker import Silent
 from tests.tasks.trained import TEXT
@@ -143,6 +148,11 @@ def test_a_training_that_is_told_to_stop_or_dies(store: Store, tracking_uri: str
         assert run.info.status == status
         steps = connect(tracking_uri).get_metric_history(run.info.run_id, "loss")
         assert {0, 1, 2, 3} <= {metric.step for metric in steps}
+    # Whoever trains next sees who is dead, and nobody else is taken for dead.
+    with open_tracker(context(store, tracking_uri, recipe(6)), params()):
+        assert [run.info.status for run in runs(tracking_uri, recipe(4))] == ["KILLED"]
+        assert bury_dead(tracking_uri) == 0
+        assert [run.info.status for run in runs(tracking_uri, recipe(6))] == ["RUNNING"]
 
 
 class Flaky:
@@ -199,8 +209,36 @@ def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
         connect(str(tmp_path / "mlruns"))
 
 
-def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
-    monkeypatch.setitem(os.environ, "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    at = context(store, "http://127.0.0.1:9", recipe(5))
+def test_a_server_that_is_not_there(store: Store) -> None:
+    began = time.monotonic()
     with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:9 does not answer"):
-        open_tracker(at, params()).__enter__()
+        open_tracker(context(store, "http://127.0.0.1:9", recipe(5)), params()).__enter__()
+    assert time.monotonic() - began < 5
+
+
+def test_a_server_that_is_too_old() -> None:
+    class Old(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"2.9.1")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Old) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(ConfigError, match=r"is 2\.9\.1; its client here is 3\."):
+            connect(f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+
+
+def test_a_database_of_another_version(tracking_uri: str, tmp_path: Path) -> None:
+    connect(tracking_uri)
+    old = tmp_path / "old.db"
+    shutil.copyfile(tracking_uri.removeprefix("sqlite:///"), old)
+    with closing(sqlite3.connect(old)) as database:
+        database.execute("UPDATE alembic_version SET version_num = '451aebb31d03'")
+        database.commit()
+    with pytest.raises(ConfigError, match="mlflow db upgrade"):
+        connect(f"sqlite:///{old}").search_experiments()

@@ -1,0 +1,133 @@
+"""The loop of lock-free sweeps, with the word2vec family in it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zlib
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import word2vec
+from models.family import Inputs, Report
+from models.text import Sentences, TokenPartition, Tokens
+from models.vocabulary import Vocabulary
+from tasks.errors import TrainingError
+from tasks.training.sweep import sweep
+
+
+class Recorder:
+    """Keeps what a loop tells it."""
+
+    def __init__(self) -> None:
+        self.logged: list[tuple[int, dict[str, float]]] = []
+        self.progress: list[tuple[int, int]] = []
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        self.logged.append((step, dict(metrics)))
+
+
+def corpus(sentences: int = 3000, words: int = 300, length: int = 20) -> Inputs:
+    """Text in which a word is followed by words with numbers near its own."""
+    random = np.random.default_rng(0)
+    centres = random.zipf(1.3, (sentences, 1)) % words
+    ids = ((centres + random.integers(0, 12, (sentences, length))) % words).astype(np.int32).ravel()
+    counts = np.bincount(ids, minlength=words)
+    order = np.argsort(-counts, kind="stable")
+    names = [f"w{i}" for i in range(words)]
+    vocabulary = Vocabulary((), tuple(names[i] for i in order), counts[order].astype(np.int64))
+    starts = np.arange(sentences + 1, dtype=np.int64) * length
+    text = Sentences(ids, starts, np.array([0, sentences]))
+    return Inputs(
+        {"train": Tokens([TokenPartition(names, counts, text)]), "vocabulary": vocabulary}
+    )
+
+
+def train(
+    inputs: Inputs, threads: int = 1, seed: int = 1, **settings: Any
+) -> tuple[word2vec.Model, Report, Recorder]:
+    config = word2vec.Config(**{"dim": 32, "epochs": 3, "sample": 0.01, **settings})
+    model, recorder = config.build(inputs, seed=seed), Recorder()
+    context: Any = SimpleNamespace(
+        resources=SimpleNamespace(threads=threads),
+        progress=lambda done, total, unit: recorder.progress.append((done, total)),
+    )
+    return model, sweep(model, inputs, seed, context, recorder), recorder
+
+
+def fingerprint(model: word2vec.Model) -> int:
+    return zlib.crc32(b"".join(array.tobytes() for array in model.state().values()))
+
+
+@pytest.fixture
+def many_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word2vec, "CHUNK_WORDS", 7000)
+    monkeypatch.setattr("tasks.training.sweep.LOG_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("many_chunks")
+def test_a_run_tells_what_it_did() -> None:
+    _, report, recorder = train(corpus())
+    assert report["tokens"] == 180_000
+    assert report["epochs"] == 3
+    assert 0 < float(report["subsampled"]) < 1
+    assert float(report["tokens_per_second"]) > 0
+    assert recorder.progress[0] == (0, 180_000)
+    assert recorder.progress[-1] == (180_000, 180_000)
+    steps = [step for step, _ in recorder.logged]
+    assert steps == sorted(set(steps))
+    rates = [metrics["learning_rate"] for _, metrics in recorder.logged]
+    assert len(rates) == 3 * 9
+    np.testing.assert_allclose(np.diff(rates), (1e-4 - 0.025) / 27)  # one line over all epochs
+    losses = [metrics["loss"] for _, metrics in recorder.logged]
+    assert losses[0] == pytest.approx(6 * np.log(2), rel=0.02)  # vectors are zero at the start
+    assert losses[-1] < 0.9 * losses[0]
+    assert report["train_loss"] == pytest.approx(np.mean(losses[-9:]), rel=0.01)
+
+
+@pytest.mark.usefixtures("many_chunks")
+def test_one_thread_gives_the_same_bytes_in_any_process_and_threads_the_same_loss() -> None:
+    inputs = corpus()
+    model, report, _ = train(inputs)
+    code = (
+        "import runpy, sys; t = runpy.run_path(sys.argv[1]);"
+        "t['word2vec'].CHUNK_WORDS = 7000;"
+        "print(t['fingerprint'](t['train'](t['corpus']())[0]))"
+    )
+    again = subprocess.run(
+        [sys.executable, "-c", code, __file__], capture_output=True, text=True, check=True
+    )
+    assert int(again.stdout) == fingerprint(model)
+    assert fingerprint(train(inputs, seed=2)[0]) != fingerprint(model)
+    _, threaded, _ = train(inputs, threads=4)
+    assert threaded["train_loss"] == pytest.approx(report["train_loss"], rel=0.03)
+    assert threaded["subsampled"] == report["subsampled"]
+
+
+@pytest.mark.usefixtures("many_chunks")
+def test_a_loss_that_is_not_finite_ends_the_run_at_once() -> None:
+    with pytest.raises(TrainingError, match=r"(?s)epoch \d.*not finite.*lower learning_rate"):
+        train(corpus(), threads=2, learning_rate=1e30)
+
+
+def test_too_high_a_rate_never_ends_in_vectors_that_are_not_finite() -> None:
+    try:
+        model, _, _ = train(corpus(), threads=2, learning_rate=10.0)
+    except TrainingError:
+        return
+    assert all(np.isfinite(array).all() for array in model.state().values())
+
+
+@pytest.mark.parametrize(("sentences", "length"), [(0, 5), (50, 1)])
+def test_text_without_examples_is_an_error(sentences: int, length: int) -> None:
+    with pytest.raises(TrainingError, match="no training example"):
+        train(corpus(sentences=sentences, length=length))
+
+
+def test_training_that_moves_nothing_is_an_error() -> None:
+    with pytest.raises(TrainingError, match="moved nothing"):
+        train(corpus(200), learning_rate=1e-40, min_learning_rate=0)
