@@ -100,7 +100,7 @@ class Family(Protocol):
 
     @property
     def family(self) -> str:
-        """Its name, the discriminator of the union: ``family: Literal["word2vec"] = "word2vec"``."""
+        """The discriminator of the union: ``family: Literal["word2vec"] = "word2vec"``."""
         ...
 
     def wants(self) -> Mapping[str, Want]:

@@ -196,21 +196,20 @@ CHUNK_WORDS = 2**20
 class Chunks(Sequence[Sentences]):
     """A tokenized corpus under a vocabulary, in chunks that are made when they are asked for.
 
-    A chunk ends before the first sentence that starts at or after a multiple of ``words``, however
-    the corpus is cut into partitions. No sentence is cut, so a chunk can be larger than that.
+    A chunk ends after the last sentence that ends by a multiple of ``words``, however the corpus is
+    cut into partitions. No sentence is cut, so a chunk can be larger than that.
     """
 
     def __init__(self, tokens: Tokens, vocabulary: Vocabulary, words: int) -> None:
         self._texts = [part.text for part in tokens.partitions]
         self._tables = [vocabulary.ids(part.types) for part in tokens.partitions]
         self._first_sentences = np.cumsum([0, *map(len, self._texts)])
-        first_words = np.cumsum([0, *(len(text.ids) for text in self._texts)])
-        cuts = {0, int(self._first_sentences[-1])}
-        for place in range(words, int(first_words[-1]), words):
-            part = int(np.searchsorted(first_words, place, side="right")) - 1
-            inside = np.searchsorted(self._texts[part].starts[:-1], place - first_words[part])
-            cuts.add(int(self._first_sentences[part] + inside))
-        self._cuts = sorted(cuts)
+        cuts, places = {0, int(self._first_sentences[-1])}, np.arange(words, tokens.n_tokens, words)
+        ended = np.zeros_like(places)  # sentences that have ended by each place
+        for text in self._texts:
+            ended += np.searchsorted(text.starts[1:], places, side="right")
+            places = places - len(text.ids)
+        self._cuts = sorted(cuts.union(ended.tolist()))
 
     def __len__(self) -> int:
         return len(self._cuts) - 1

@@ -192,12 +192,19 @@ def _start(
         "ray": (head, lambda: _listens(stack.ray)),
     }
     if own_mlflow:
+        # A server would make the database in place, where a run that starts meanwhile finds half.
+        _run_python(
+            "from pipelines.settings import Settings; from tasks.mlflow_client import connect; "
+            "connect(Settings.load().tracking_uri)",
+            env,
+            Path(stack.logs) / "database.log",
+        )
         port = stack.mlflow.rsplit(":", 1)[1]
         # A viewer on the database that runs write to; it hands out no artifacts of its own.
         ui = start(
             "mlflow", "mlflow", "server", "--host", HOST, "--port", port, "--workers", "1",
             "--backend-store-uri", settings.tracking_uri, "--no-serve-artifacts",
-            "--default-artifact-root", str(home / "mlflow"),
+            "--default-artifact-root", str(home / "artifacts"),
         )  # fmt: skip
         waiting["mlflow"] = (ui, lambda: _answers(f"{stack.mlflow}/health"))
     _await(waiting, stack.logs)
@@ -249,7 +256,7 @@ def _run_python(code: str, env: Mapping[str, str], log: Path) -> list[str]:
     log.write_text(done.stdout + done.stderr)
     if done.returncode:
         raise LexloomError(
-            "the deployments could not be registered", where=str(log), remedy=_tail(log)
+            f"the {log.stem} step of the start failed", where=str(log), remedy=_tail(log)
         )
     return done.stdout.split()
 

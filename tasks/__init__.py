@@ -1,1 +1,1 @@
-"""The steps of the pipeline: pure functions over artifacts, and the one thin wrapper that runs them."""
+"""The steps of the pipeline: pure functions over artifacts, and one thin wrapper that runs them."""

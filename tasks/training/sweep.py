@@ -28,8 +28,8 @@ def sweep(model: Sweeps, inputs: Inputs, seed: int, context: Context, tracker: T
 
     Returns:
         ``tokens`` seen over all epochs, ``tokens_per_second``, ``train_loss`` (mean nats per
-        example in the last epoch), ``epochs`` and ``subsampled``: the share of the tokens that took no part,
-        because they are unknown words or were thinned out at random.
+        example in the last epoch), ``epochs`` and ``subsampled``: the share of the tokens that took
+        no part, because they are unknown words or were thinned out at random.
 
     Raises:
         TrainingError: there is nothing to train on, or the loss is not finite.

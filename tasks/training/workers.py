@@ -95,7 +95,9 @@ def learn_on_workers(
 def _check_room(resources: Resources, threads: int) -> None:
     """Workers that find no room would be waited for without end."""
     there = ray.cluster_resources()
-    taken = ray.get_runtime_context().get_assigned_resources()
+    here = ray.get_runtime_context()
+    # Inside a Ray task, what that task holds is not there for the workers that it waits for.
+    taken = here.get_assigned_resources() if here.worker.mode == ray.WORKER_MODE else {}
     for kind, each in (("CPU", threads), ("GPU", resources.gpus)):
         need, free = each * resources.workers, there.get(kind, 0) - taken.get(kind, 0)
         if need > free:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
@@ -77,6 +77,7 @@ def test_the_family_keeps_its_contracts() -> None:
     assert word2vec.Config().wants()["vocabulary"].reserved == ()  # type: ignore[union-attr]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from("abcd"), max_size=9), max_size=12),
     st.integers(1, 20),
@@ -116,7 +117,7 @@ def test_words_of_a_topic_become_neighbours() -> None:
     model, _ = trained(threads=2)
     words = model.vocabulary.words
     units = vectors.unit(model.word_vectors(words))
-    sea = set("ship wave sail harbour anchor storm".split())
+    sea = {"ship", "wave", "sail", "harbour", "anchor", "storm"}
     for i, word in enumerate(words):
         ids, _ = vectors.neighbours(units, units[i], 5, exclude=[i])
         assert {words[j] in sea for j in ids} == {word in sea}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.kernels import sgns, sgns_reference
@@ -131,6 +131,7 @@ def test_frequent_words_are_kept_by_the_authors_formula() -> None:
     assert (keep_chances(counts, sample=0) == 2**32 - 1).all()
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=60))
 def test_noise_follows_its_weights(weights: list[float]) -> None:
     noise = Noise.of(np.array(weights))
