@@ -257,10 +257,11 @@ def _note_scores(
     scores: Sequence[Score],
     manifest: Manifest,
 ) -> None:
-    """Keep the scores with the version and, as metrics, with the run."""
+    """Keep the scores with the version and, as metrics and as a file, with the run."""
     name, number = found.name, str(found.version)
     text = json.dumps([score.to_json() for score in scores], ensure_ascii=False)
     if found.tags.get(SCORES) != text:
+        client.log_text(run_id, text, "scores.json")
         client.set_model_version_tag(name, number, SCORES, text)
         shown = {f"lexloom.score.{score.name}": score.shown for score in scores}
         for tag, figure in shown.items():

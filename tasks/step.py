@@ -491,6 +491,7 @@ def as_prefect_task(name: str, action: Callable[[], T], reused: Callable[[T], st
     from prefect.tasks import exponential_backoff
 
     results: list[T] = []
+    refusals: list[LexloomError] = []
 
     def retry(task: Any, run: Any, state: State[Any]) -> bool:
         return isinstance(state.data, Exception) and is_transient(state.data)
@@ -510,11 +511,14 @@ def as_prefect_task(name: str, action: Callable[[], T], reused: Callable[[T], st
             results.append(action())
         except LexloomError as error:
             # As a state of ours it carries the message alone, and no traceback into the log.
+            refusals.append(error)
             return Failed(message=str(error), data=error)
         found = reused(results[-1])
         return Completed(name="Reused", message=found) if found else None
 
     step()
+    if refusals:
+        raise refusals[-1]
     return results[-1]
 
 

@@ -142,7 +142,14 @@ class Pretrained(PythonModel):
         task = params.get("task") or default
         if task not in tasks:
             raise _refusal(f"there is no task {task!r}; there are {', '.join(tasks)}")
-        return pd.DataFrame(tasks[task](model_input, params))
+        answers = tasks[task](model_input, params)
+        # Left to itself, pandas makes NaN of None among numbers, which JSON does not know.
+        return pd.DataFrame(
+            {
+                name: pd.Series(column, dtype="object" if None in column else None)
+                for name, column in answers.items()
+            }
+        )
 
     def _vectors(self, table: pd.DataFrame, params: dict[str, Any]) -> dict[str, list[Any]]:
         _ = self._embeds

@@ -21,6 +21,8 @@ from tasks.step import Context
 from tasks.training.tracker import Tracker
 
 LOG_SECONDS = 0.5
+DIVERGED = 1e3
+"""A mean loss per example (nats) that no model has which still learns."""
 
 
 def sweep(model: Sweeps, inputs: Inputs, seed: int, context: Context, tracker: Tracker) -> Report:
@@ -101,9 +103,10 @@ def _seed(seed: int, i: int) -> int:
 
 
 def _check(stats: SweepStats, epoch: _Sums, *, last: bool, place: str) -> None:
-    if not math.isfinite(stats.loss):
+    mean = stats.loss / max(1, stats.examples)
+    if not math.isfinite(mean) or mean > DIVERGED:
         raise TrainingError(
-            "the loss is not finite: the vectors have grown without bound",
+            f"training diverges, the loss is {mean:.3g} (it must be finite, and below {DIVERGED:g})",
             where=place,
             remedy="lower learning_rate; nothing was kept of this training",
         )

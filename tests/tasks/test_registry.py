@@ -65,6 +65,8 @@ def test_one_version_for_every_content(store: Store, tracking_uri: str) -> None:
     assert run.data.metrics["similarity.pairs"] == 0.41
     assert run.data.metrics["training.tokens_per_second"] == 1000
     assert run.data.params["dim"] == "6"
+    assert [a.path for a in connect(tracking_uri).list_artifacts(once.run_id)] == ["scores.json"]
+    assert [output.model_id for output in run.outputs.model_outputs]
     # The older version comes back, and the newer one stays the challenger.
     enter(store, tracking_uri, name, first, SCORE)
     assert find_version(f"{name}@challenger", tracking_uri).version == 2

@@ -98,7 +98,5 @@ def difference(found: Any, expected: Any) -> float:
         if found is None or np.isnan(found):
             return np.inf
         return abs(found - expected) if found != expected else 0.0
-    # A column of numbers with gaps comes from MLflow with NaN in them.
-    missing = expected is None and (found is None or np.isnan(found))
-    assert missing or found == expected, (found, expected)
+    assert found == expected, (found, expected)
     return 0.0

@@ -103,6 +103,7 @@ def test_the_ways_to_ask(store: Store, tracking_uri: str) -> None:
     assert [word for word, _ in best] == rows["neighbours"][0]
     assert model.similarity("cat", best[0][0]) == pytest.approx(best[0][1], abs=1e-6)
     assert model.similarity("cat", "nowhere") is None
+    similarity = {"task": "similarity"}
     for rows, params, problem in [
         ([{"word": "cat"}], {"task": "colour"}, "there is no task 'colour'; there are vectors"),
         ([{"a": "cat"}], {"task": "analogy"}, "reads the columns a, b, c, and there is no 'b'"),
@@ -110,5 +111,7 @@ def test_the_ways_to_ask(store: Store, tracking_uri: str) -> None:
     ]:
         with pytest.raises(mlflow.exceptions.MlflowException, match=problem):
             served.predict(rows, params=params)
+    gaps = served.predict([{"word": "cat", "other": w} for w in ("the", "nowhere")], similarity)
+    assert gaps["similarity"].tolist()[1] is None
     example = served.input_example
     assert served.predict(example, params={"task": "neighbours", "k": 5}) is not None

@@ -1,0 +1,97 @@
+"""Training on two Ray workers: killed in part or whole, it ends as if it had never been."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.tasks.training.trainee import Log
+
+pytestmark = [pytest.mark.verify, pytest.mark.timeout(900)]
+PROGRAM = Path(__file__).with_name("train_on_ray.py")
+LAST = 900
+"""A step that a training reaches, but not its last."""
+
+
+class Training:
+    """The program of a training, run as often as it takes."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.log = home, Log(home.with_suffix(".log"))
+
+    def start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, str(PROGRAM), str(self.home), str(self.log.path)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(PROGRAM.parents[2])},
+        )
+
+    def finish(self, process: subprocess.Popen[str]) -> str:
+        """Wait for the end; the content hash of the model."""
+        out, _ = process.communicate(timeout=600)
+        assert process.returncode == 0
+        return out.split()[-1]
+
+    def reach(self, process: subprocess.Popen[str], step: int) -> None:
+        """Wait until a step has been told."""
+        while self.told() < step:
+            assert process.poll() is None, "it ended before the kill"
+            time.sleep(0.02)
+
+    def told(self) -> int:
+        """The last step that was told."""
+        return max(self.log.read(), default=0) if self.log.path.exists() else 0
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Log]:
+    training = Training(tmp_path_factory.mktemp("calm") / "home")
+    return training.finish(training.start()), training.log
+
+
+def test_a_lost_worker_is_replaced_and_leaves_no_trace(
+    tmp_path: Path, calm: tuple[str, Log]
+) -> None:
+    training = Training(tmp_path / "home")
+    process = training.start()
+    step = random.randrange(50, LAST)
+    training.reach(process, step)
+    workers = [
+        child
+        for child in psutil.Process(process.pid).children(recursive=True)
+        if "RayTrainWorker" in " ".join(child.cmdline())
+    ]
+    assert len(workers) == 2
+    random.choice(workers).kill()
+    assert (training.finish(process), training.log.read()) == (calm[0], calm[1].read()), step
+
+
+def test_a_killed_run_leaves_no_process_and_its_rerun_ends_alike(
+    tmp_path: Path, calm: tuple[str, Log]
+) -> None:
+    training = Training(tmp_path / "home")
+    steps = sorted(random.sample(range(50, LAST), 2))
+    for step, everything in zip(steps, (False, True), strict=True):
+        process = training.start()
+        training.reach(process, step)
+        family = psutil.Process(process.pid).children(recursive=True)
+        if everything:
+            for child in family:
+                child.send_signal(signal.SIGKILL)
+        process.kill()
+        process.wait()
+        _, alive = psutil.wait_procs(family, timeout=60)
+        assert not alive
+    assert training.finish(training.start()) == calm[0], steps
+    assert training.log.read() == calm[1].read(), steps
+    # What the training kept to go on from is gone with its end.
+    assert not list((training.home / "store" / "checkpoint").glob("*"))
