@@ -29,7 +29,7 @@ Method = Literal["3cosadd", "3cosmul"]
 
 EPSILON = 1e-6
 """Keeps the quotient of 3CosMul finite."""
-BLOCK_BYTES = 64 * 2**20
+BLOCK_BYTES = 16 * 2**20
 """Scores that are held at a time while many questions are answered."""
 
 
@@ -126,26 +126,23 @@ def _analogy_scores(
     units: Matrix, questions: Ids, method: Method, block: int
 ) -> Iterator[tuple[int, Matrix]]:
     """Blocks of scores (questions of the block, V), each with the number of its first question."""
+    # With a column of ones, over sqrt(2), a product is the shifted cosine (1 + cos) / 2.
+    ones = np.ones((len(units), 1), np.float32)
+    shifted = np.hstack([units, ones]) / np.float32(2**0.5) if method == "3cosmul" else units
     for start in range(0, len(questions), block):
         a, b, c = questions[start : start + block].T
         if method == "3cosadd":
             scores = unit(units[b] - units[a] + units[c]) @ units.T
         else:
-            scores = _shifted(units, b)
-            scores *= _shifted(units, c)
-            scores /= _shifted(units, a) + np.float32(EPSILON)
+            scores = shifted[b] @ shifted.T
+            scores *= shifted[c] @ shifted.T
+            divisor = shifted[a] @ shifted.T
+            divisor += np.float32(EPSILON)
+            scores /= divisor
         rows = np.arange(len(scores))
         for word in (a, b, c):
             scores[rows, word] = -np.inf
         yield start, scores
-
-
-def _shifted(units: Matrix, words: Ids) -> Matrix:
-    """(Q, V) cosines of words with all words, moved from [-1, 1] to [0, 1]."""
-    cosines = units[words] @ units.T
-    cosines += 1
-    cosines /= 2
-    return cosines
 
 
 def _best(scores: Matrix, k: int) -> tuple[Ids, Matrix]:

@@ -76,7 +76,7 @@ class Config:
             description="At the end; the rate falls linearly over all epochs",
         ),
     ] = 1e-4
-    epochs: Annotated[int, Field(ge=1, description="Passes over the text")] = 10
+    epochs: Annotated[int, Field(ge=1, description="Passes over the text")] = 20
     min_count: Annotated[int, Field(ge=1, description="Rarer words get no vector")] = 5
     max_size: Annotated[
         int | None, Field(ge=1, description="At most so many words, the most frequent")

@@ -1,4 +1,4 @@
-"""The config of a run: what is made of which corpus. Read from YAML, changed by ``a.b=c``.
+"""The config of a run: what is made of which corpus.
 
 Whatever is wrong with a config is found here, before anything starts, and told as one
 ``ConfigError`` that names the file, the line and the remedy.
@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import cache
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -65,93 +64,14 @@ def parse(
     Raises:
         ConfigError: the first thing that is wrong with it.
     """
-    value = _named(value)
+    value = named(value)
     try:
         return RunConfig.model_validate(value)
     except ValidationError as error:
         raise _explain(error.errors()[0], value, source, marks) from None
 
 
-def load(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
-    """The plain value in a YAML file, and the line of every key in it.
-
-    Raises:
-        ConfigError: there is no such file, or it is not a YAML mapping.
-    """
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ConfigError(
-            f"this config cannot be read: {reason}",
-            where=str(path),
-            remedy="give the name of a recipe (`lexloom run --help` lists them) or a YAML file",
-        ) from None
-    try:
-        tree = yaml.compose(text, Loader=yaml.SafeLoader)
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "unreadable"
-        raise ConfigError(f"this is not YAML: {problem}", where=f"{path}{line}") from None
-    if not isinstance(value, dict):
-        raise ConfigError(
-            "a config is a mapping with the keys " + ", ".join(RunConfig.model_fields),
-            where=str(path),
-        )
-    marks: dict[Key, int] = {}
-    _mark(tree, (), marks, str(path))
-    return value, marks
-
-
-def override(value: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
-    """A plain config with changes of the form ``a.b=c`` laid over it; ``c`` is read as YAML.
-
-    Raises:
-        ConfigError: a change that is not of this form, or that names no setting.
-    """
-    changed = _named(value)
-    for change in changes:
-        path, equals, text = change.partition("=")
-        keys = tuple(path.strip().split("."))
-        if not equals or not all(keys):
-            raise ConfigError(
-                "an override has the form a.b=c",
-                where=f"--set {change}",
-                remedy="for instance --set families.word2vec.dim=50",
-            )
-        _known(changed, keys, change)
-        try:
-            item = yaml.safe_load(text)
-        except yaml.YAMLError:
-            item = text
-        changed = _replaced(changed, keys, item, text)
-    return changed
-
-
-def choose(value: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """A plain config with only the named ones of its families, or with fresh ones of that name.
-
-    Raises:
-        ConfigError: a name that is neither in the config nor the name of a family.
-    """
-    families = _named(value)["families"]
-    known = {*families, *(config.family for config in FAMILIES)}
-    for name in names:
-        if name not in known:
-            raise ConfigError(
-                f"there is no family {name!r}",
-                where="families",
-                remedy=_suggestion(name, sorted(known)),
-            )
-    return {**value, "families": {name: families.get(name, {"family": name}) for name in names}}
-
-
-# --- plain values ---------------------------------------------------------------------------
-
-
-def _named(value: Mapping[str, Any]) -> dict[str, Any]:
+def named(value: Mapping[str, Any]) -> dict[str, Any]:
     """The value with every family's ``family`` written out where its name says it."""
     families = value.get("families")
     if not isinstance(families, Mapping):
@@ -166,64 +86,12 @@ def _named(value: Mapping[str, Any]) -> dict[str, Any]:
     return {**value, "families": full}
 
 
-def _replaced(value: Any, keys: Sequence[str], item: Any, text: str) -> Any:
-    """A copy of nested mappings and lists with one item replaced."""
-    if not keys:
-        # YAML 1.1 reads 1e-3 as text; and a setting that is text stays as it was typed.
-        return text if isinstance(value, str) and not isinstance(item, str | None) else item
-    key, *rest = keys
-    if isinstance(value, list):
-        index = int(key)
-        return [
-            _replaced(old, rest, item, text) if i == index else old for i, old in enumerate(value)
-        ]
-    value = value or {}
-    return {**value, key: _replaced(value.get(key), rest, item, text)}
-
-
-def _mark(node: Any, at: Key, marks: dict[Key, int], path: str) -> None:
-    """Note the lines of all keys of a YAML tree; a key that stands twice is an error."""
-    if isinstance(node, yaml.MappingNode):
-        for key, item in node.value:
-            place = (*at, key.value)
-            if place in marks:
-                raise ConfigError(
-                    f"the key {key.value!r} stands here a second time",
-                    where=f"{path}:{key.start_mark.line + 1}",
-                )
-            marks[place] = key.start_mark.line + 1
-            _mark(item, place, marks, path)
-    elif isinstance(node, yaml.SequenceNode):
-        for i, item in enumerate(node.value):
-            marks[(*at, i)] = item.start_mark.line + 1
-            _mark(item, (*at, i), marks, path)
-
-
 # --- what may stand where -------------------------------------------------------------------
-
-
-def _known(value: Any, keys: tuple[str, ...], change: str) -> None:
-    """Check that a path names a setting.
-
-    Raises:
-        ConfigError: it does not.
-    """
-    for i, key in enumerate(keys):
-        names = keys_at(value, keys[:i])
-        if names is None and i + 1 < len(keys):
-            # Here stand names that a user gave: a new one needs all of its value at once.
-            names = list(_at(value, keys[:i]) or {})
-        if names is not None and key not in names:
-            raise ConfigError(
-                f"there is no setting {key!r}" + (f" in {'.'.join(keys[:i])}" if i else ""),
-                where=f"--set {change}",
-                remedy=_suggestion(key, names),
-            )
 
 
 def keys_at(value: Any, path: Sequence[str | int]) -> list[str] | None:
     """The names that may stand at a path of a config; None where any name may."""
-    schema = RunConfig.model_json_schema()
+    schema = _schema()
     here: Any = _resolve(schema, value, schema["$defs"])
     for key in path:
         if key in here.get("properties", {}):
@@ -234,7 +102,7 @@ def keys_at(value: Any, path: Sequence[str | int]) -> list[str] | None:
             here = here["additionalProperties"]
         else:
             return []
-        value = _child(value, key)
+        value = child(value, key)
         here = _resolve(here, value, schema["$defs"])
     if isinstance(here.get("additionalProperties"), dict):
         return None
@@ -243,13 +111,13 @@ def keys_at(value: Any, path: Sequence[str | int]) -> list[str] | None:
     return list(here.get("properties", {}))
 
 
-def _at(value: Any, path: Sequence[str | int]) -> Any:
-    for key in path:
-        value = _child(value, key)
-    return value
+@cache
+def _schema() -> dict[str, Any]:
+    return RunConfig.model_json_schema()
 
 
-def _child(value: Any, key: str | int) -> Any:
+def child(value: Any, key: str | int) -> Any:
+    """What lies under a key of a mapping or a list; None if there is no such thing."""
     if isinstance(value, Mapping):
         return value.get(key)
     if isinstance(value, list) and str(key).isdigit() and int(key) < len(value):
@@ -279,7 +147,8 @@ def _resolve(schema: Any, value: Any, definitions: Mapping[str, Any]) -> Any:
             return schema
 
 
-def _suggestion(name: str, names: Sequence[str]) -> str:
+def suggestion(name: str, names: Sequence[str]) -> str:
+    """What a person may have meant by a name that is none of those known."""
     close = difflib.get_close_matches(name, names, 1, 0.6)
     if close:
         return f"did you mean {close[0]!r}?"
@@ -298,7 +167,7 @@ def _explain(error: ErrorDetails, value: Any, source: str, marks: Mapping[Key, i
         return ConfigError(
             f"there is no setting {path[-1]!r}",
             where=where,
-            remedy=_suggestion(str(path[-1]), names),
+            remedy=suggestion(str(path[-1]), names),
         )
     if kind.startswith("union_tag"):
         context = error.get("ctx", {})
@@ -311,7 +180,7 @@ def _explain(error: ErrorDetails, value: Any, source: str, marks: Mapping[Key, i
             )
         tag = context["tag"]
         return ConfigError(
-            f"there is no family {tag!r}", where=where, remedy=_suggestion(tag, known)
+            f"there is no family {tag!r}", where=where, remedy=suggestion(tag, known)
         )
     if kind == "missing":
         return ConfigError("this setting is missing", where=where)
@@ -343,5 +212,5 @@ def _real_path(location: Key, value: Any) -> Key:
         if isinstance(value, Mapping) and key not in value and key in value.values():
             continue
         path.append(key)
-        value = _child(value, key)
+        value = child(value, key)
     return tuple(path)

@@ -71,7 +71,6 @@ def _deploy(
         job_variables={"env": dict(QUIET)},
         # The worker has lexloom installed: nothing is fetched or copied for a run.
         entrypoint_type=EntrypointType.MODULE_PATH,
-        tags=["lexloom"],
     )
     deployment.apply()
     return deployment.full_name

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from prefect import get_run_logger
 from prefect.artifacts import (
-    create_link_artifact,
     create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
@@ -26,7 +25,7 @@ from pipelines.config import RunConfig
 from pipelines.job import Job, RunResult
 from pipelines.settings import Settings
 from tasks.errors import LexloomError
-from tasks.leaderboard import Row, leaderboard_json, leaderboard_markdown
+from tasks.leaderboard import Row, leaderboard_markdown
 from tasks.step import Observer, Outcome, RayCluster, Runner, Unobserved, as_prefect_task
 from tasks.store import Store
 
@@ -129,12 +128,31 @@ class Shown:
 def show_result(result: RunResult) -> None:
     """The leaderboard and the report as artifacts of the flow run."""
     name = result.corpus.config.name.lower().replace("_", "-")
-    show_leaderboard(name, result.rows)
-    link = result.report.as_uri()
-    create_link_artifact(link, link_text=str(result.report), key=f"report-{name}")
+    create_table_artifact(
+        _flat(result.rows), key=f"leaderboard-{name}", description="One row a family"
+    )
+    create_markdown_artifact(
+        f"[{result.report}]({result.report.as_uri()})\n\n{leaderboard_markdown(result.rows)}",
+        key=f"report-{name}",
+        description="Where the report lies on the machine of the run, and the leaderboard",
+    )
 
 
-def show_leaderboard(name: str, rows: Sequence[Row]) -> None:
-    """The leaderboard as a table and as Markdown."""
-    create_table_artifact(leaderboard_json(rows), key=f"leaderboard-{name}")
-    create_markdown_artifact(leaderboard_markdown(rows), key=f"leaderboard-{name}-text")
+def _flat(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """The leaderboard with a text in every cell."""
+    names = list(dict.fromkeys(score.name for row in rows for score in row.scores))
+
+    def cells(row: Row) -> dict[str, str]:
+        scores = {
+            score.name: f"{score.shown} ({score.scored:,} of {score.total:,} {score.items})"
+            for score in row.scores
+        }
+        return {
+            "model": row.title,
+            "trained in": row.seconds,
+            "rate": row.rate,
+            **{name: scores.get(name, "") for name in names},
+            "registered": str(row.registered or ""),
+        }
+
+    return [cells(row) for row in rows]

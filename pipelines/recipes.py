@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from models import ngram, nplm, word2vec
-from pipelines.config import Key, RunConfig, choose, load, override, parse
+from pipelines.config import Key, RunConfig, parse
+from pipelines.plain import anchored, choose, load, override
 from tasks.corpus import CorpusConfig
 from tasks.errors import ConfigError
 from tasks.sources import SAMPLE, Source
@@ -57,6 +58,7 @@ def resolve(
                 remedy="recipes are: " + ", ".join(RECIPES) + "; a file is YAML",
             )
         value, marks = load(path)
+        value = anchored(value, path.absolute().parent)
         source = str(path)
     if families or overrides:
         parse(value, source=source, marks=marks)  # what is wrong in the file is told with its line

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from zoneinfo import available_timezones
 
-from pydantic import AliasChoices, Field, ValidationError
+from pydantic import AfterValidator, AliasChoices, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tasks.errors import ConfigError
@@ -18,6 +19,12 @@ from tasks.errors import ConfigError
 
 def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _timezone(name: str) -> str:
+    if name not in available_timezones():
+        raise ValueError("there is no such time zone")
+    return name
 
 
 class Settings(BaseSettings):
@@ -46,7 +53,7 @@ class Settings(BaseSettings):
     threads: int = Field(default_factory=_cpus, ge=1)
     workers: int = Field(default=1, ge=1)
     gpus: int = Field(default=0, ge=0)
-    timezone: str = "UTC"
+    timezone: Annotated[str, AfterValidator(_timezone)] = "UTC"
 
     def model_post_init(self, _context: Any) -> None:
         """Fill in what follows from ``home``."""
@@ -73,7 +80,7 @@ class Settings(BaseSettings):
             name = "_".join(str(part) for part in first["loc"]).upper()
             where = name if name.endswith("TRACKING_URI") else f"LEXLOOM_{name}"
             raise ConfigError(
-                f"{first['msg']}, not {first['input']!r}",
+                f"{first['msg'].removeprefix('Value error, ')}, not {first['input']!r}",
                 where=where,
                 remedy="change or unset this environment variable",
             ) from None

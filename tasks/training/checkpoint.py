@@ -45,7 +45,7 @@ class Standing:
         precision: of the forward pass, "float32" or "bfloat16".
         loss: summed nats since the last logged step.
         tokens: tokens since the last logged step.
-        train_loss: nats per token as last logged.
+        told: the metrics of every step that was logged, for a tracker that may have missed some.
         heldout: nats per held-out token as last evaluated; None before.
         best: the lowest of them.
         best_step: when that was.
@@ -62,7 +62,7 @@ class Standing:
     precision: str = "float32"
     loss: float = 0.0
     tokens: int = 0
-    train_loss: float | None = None
+    told: tuple[tuple[int, Mapping[str, float]], ...] = ()
     heldout: float | None = None
     best: float | None = None
     best_step: int | None = None
@@ -114,13 +114,13 @@ class Checkpoints:
         self.store.commit(Manifest("checkpoint", self.folder, VERSION, name, out.parts, stats))
         self._prune(standing)
 
-    def last(self) -> int | None:
-        """The step of the newest checkpoint that is whole, None if there is none."""
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole and whose best one is there, None without one."""
         for step in reversed(self._steps()):
             if found := self._load(step):
                 best = found.standing.best_step
                 if best is None or self._find(best):
-                    return step
+                    return found
         return None
 
     def at(self, step: int) -> Checkpoint:
@@ -153,7 +153,9 @@ class Checkpoints:
         if (manifest := self._find(step)) is None:
             return None
         reader = self.store.reader(manifest.handle())
-        standing = Standing(**reader.json("standing.json"))
+        value = reader.json("standing.json")
+        value["told"] = tuple((step, metrics) for step, metrics in value["told"])
+        standing = Standing(**value)
         return Checkpoint(standing, *(reader.tensors(f"{part}.safetensors") for part in PARTS))
 
     def _prune(self, standing: Standing) -> None:

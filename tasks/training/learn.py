@@ -47,7 +47,7 @@ def learn(model: Learns, inputs: Inputs, seed: int, context: Context, tracker: T
         seed: of the order of the data and of whatever is random in the model.
         context: its resources say where the training runs, never what is computed.
         tracker: is told ``loss`` (nats per token), ``tokens_per_second``, ``learning_rate`` and
-            ``heldout_perplexity``. A resumed training repeats the steps since its checkpoint.
+            ``heldout_perplexity``. A resumed training tells again what it told before.
 
     Raises:
         TrainingError: nothing to train on, or a loss that is not finite.
@@ -59,13 +59,14 @@ def learn(model: Learns, inputs: Inputs, seed: int, context: Context, tracker: T
             "the training text is empty", where="train", remedy="train on a split that has text"
         )
     checkpoints = Checkpoints(context.store, context.recipe)
-    last = checkpoints.last()
-    if last is None:
+    begun = checkpoints.newest()
+    if begun is None:
         checkpoints.save(Checkpoint(Standing(), to_arrays(model.state_dict()), {}, {}))
     # It may have been interrupted between its end and the commit of the model.
-    if last is None or not checkpoints.at(last).standing.finished:
+    if begun is None or not begun.standing.finished:
         _train(model, inputs, seed, checkpoints, context, tracker)
-    final = checkpoints.at(checkpoints.last() or 0)
+    final = checkpoints.newest()
+    assert final is not None
     best = final.standing.best_step
     weights = final.weights if best is None else checkpoints.at(best).weights
     model.cpu().load_state_dict(to_tensors(weights))
@@ -111,8 +112,8 @@ def _report(standing: Standing) -> Report:
         "workers": standing.world,
         "precision": standing.precision,
     }
-    if standing.train_loss is not None:
-        report["train_loss"] = standing.train_loss
+    if standing.told:
+        report["train_loss"] = standing.told[-1][1]["loss"]
     if standing.best is not None and standing.best_step is not None:
         report["heldout_perplexity"] = perplexity(standing.best)
         report["best_step"] = standing.best_step
@@ -153,7 +154,7 @@ class Loop:
         if place.world > 1:
             self._settle_layout()
         self.at = self._restore()
-        self._saved, self._told = self.at.step, self.at.seconds
+        self._saved, self._since = self.at.step, (self.at.tokens, self.at.seconds)
         self._mark = self._saved_when = time.perf_counter()
 
     def run(self) -> None:
@@ -162,6 +163,9 @@ class Loop:
         Raises:
             TrainingError: a loss that is not finite.
         """
+        if self._place.rank == 0:
+            for step, metrics in self.at.told:
+                self._tracker.log(metrics, step)
         self._module.train()
         while not self.at.finished:
             epoch = self.at.epoch
@@ -290,19 +294,18 @@ class Loop:
             self.at = replace(at, heldout=loss, stale=at.stale + 1)
 
     def _tell(self, evaluated: bool) -> None:
-        at = self.at
-        loss = at.loss / max(at.tokens, 1)
+        at, (tokens, seconds) = self.at, self._since
+        metrics = {
+            "loss": at.loss / max(at.tokens, 1),
+            "tokens_per_second": (at.tokens - tokens) / max(at.seconds - seconds, 1e-9),
+            "learning_rate": rate_at(at.step - 1, self._steps, self._schedule),
+        }
+        if evaluated and at.heldout is not None:
+            metrics["heldout_perplexity"] = perplexity(at.heldout)
         if self._place.rank == 0:
-            metrics = {
-                "loss": loss,
-                "tokens_per_second": at.tokens / max(at.seconds - self._told, 1e-9),
-                "learning_rate": rate_at(at.step - 1, self._steps, self._schedule),
-            }
-            if evaluated and at.heldout is not None:
-                metrics["heldout_perplexity"] = perplexity(at.heldout)
             self._tracker.log(metrics, at.step)
-        self._told = at.seconds
-        self.at = replace(at, train_loss=loss, loss=0.0, tokens=0)
+        self._since = (0, at.seconds)
+        self.at = replace(at, told=(*at.told, (at.step, metrics)), loss=0.0, tokens=0)
 
     # --- checkpoints --------------------------------------------------------------------------
 
@@ -325,8 +328,9 @@ class Loop:
 
     def _restore(self) -> Standing:
         """Take over weights, optimizer and random state; every rank from the same checkpoint."""
-        here = (self._checkpoints.last() or 0) if self._place.rank == 0 else 0
-        found = self._checkpoints.at(int(self._place.total(here)[0]))
+        newest = self._checkpoints.newest() if self._place.rank == 0 else None
+        (step,) = self._place.total(newest.standing.step if newest else 0)
+        found = newest or self._checkpoints.at(int(step))
         self._module.load_state_dict(to_tensors(found.weights))
         restore_optimizer(self._optimizer, found.optimizer)
         same = found.standing.world == self._place.world

@@ -12,7 +12,8 @@ class Tracker(Protocol):
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Metrics at a step: ``loss`` (nats), ``tokens_per_second``, ``learning_rate``.
 
-        A resumed run passes only steps that it has not passed before.
+        A resumed training tells its history again, in order, with the same losses: a tracker
+        that outlives an interruption keeps what it has and takes what it missed.
         """
         ...
 

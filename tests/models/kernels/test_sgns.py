@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.kernels import sgns, sgns_reference
+from models.kernels import lanes, sgns, sgns_reference
 from models.kernels.sampling import Noise, keep_chances
 from models.text import Sentences
 
@@ -138,3 +138,10 @@ def test_noise_follows_its_weights(weights: list[float]) -> None:
     drawn = (noise.chance + 1.0) / 2**32
     share = np.bincount(noise.other, weights=1 - drawn, minlength=len(weights)) + drawn
     np.testing.assert_allclose(share / len(weights), np.array(weights) / sum(weights), atol=1e-8)
+
+
+def test_kernels_compile_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    from numba.core.caching import CacheImpl
+
+    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+    assert lanes.compiled(lambda x: x + 1)(2) == 3

@@ -163,7 +163,7 @@ class Trainee:
         limit = timedelta(seconds=60)
         dist.init_process_group("gloo", f"file://{self.meet}", limit, self.world, self.rank)
         checkpoints = Checkpoints(self.store, RECIPE)
-        if self.rank == 0 and checkpoints.last() is None:
+        if self.rank == 0 and checkpoints.newest() is None:
             checkpoints.save(Checkpoint(Standing(), to_arrays(model.state_dict()), {}, {}))
         dist.barrier()
         Loop(

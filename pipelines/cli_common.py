@@ -1,0 +1,89 @@
+"""What the commands share: options, the environment they run in, where they print."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pipelines.settings import Settings
+
+
+def _home(value: Path | None) -> Path | None:
+    if value is not None:
+        os.environ["LEXLOOM_HOME"] = str(value.expanduser().absolute())
+    return value
+
+
+Home = Annotated[
+    Path | None,
+    typer.Option(
+        "--home", callback=_home, help="Folder of store, models and databases [~/.lexloom]"
+    ),
+]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Show what Ray, Prefect and MLflow say, and tracebacks"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
+Recipe = Annotated[
+    str, typer.Argument(metavar="RECIPE|FILE", help="A recipe (sample) or a YAML file")
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="A.B=C", help="Change a setting; may be given several times"),
+]
+Families = Annotated[
+    str | None, typer.Option("--families", metavar="A,B", help="Train only these families")
+]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="NAME@ALIAS, NAME/VERSION, or a pulled folder")
+]
+
+
+def begin(verbose: bool, *, stack: bool = True, chatty: bool = False) -> tuple[Settings, Console]:
+    """Settings and a console for what is not the answer; sets the environment up first."""
+    global shows_tracebacks
+    shows_tracebacks = verbose
+    from rich.console import Console
+
+    from pipelines.settings import Settings, prepare_environment
+
+    settings = Settings.load()
+    prepare_environment(settings, verbose=verbose or chatty)
+    if stack:
+        from pipelines.stack import find
+
+        if running := find(settings.home):
+            for name, value in running.environment.items():
+                os.environ.setdefault(name, value)
+            settings = Settings.load()
+    return settings, Console(stderr=True)
+
+
+shows_tracebacks = False
+"""Whether the command that runs was asked to be verbose."""
+
+
+def out() -> Console:
+    """A console for answers."""
+    from rich.console import Console
+
+    return Console()
+
+
+def names(families: str | None) -> list[str]:
+    """The names in a list with commas."""
+    return [name.strip() for name in (families or "").split(",") if name.strip()]
+
+
+def print_json(value: Any) -> None:
+    """Print an answer as JSON, and nothing else."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=1, default=str) + "\n")

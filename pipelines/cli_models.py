@@ -1,0 +1,250 @@
+"""The commands about registered models: look them up, fetch, score and ask them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.cli_common import AsJson, Home, Model, Verbose, begin, out, print_json
+
+models = typer.Typer(
+    help="Registered models: list, show, promote, roll back.", no_args_is_help=True
+)
+query = typer.Typer(
+    help="Ask a model: neighbours, analogies, similarity, perplexity.", no_args_is_help=True
+)
+
+
+class Format(enum.StrEnum):
+    """The formats of a pulled model."""
+
+    native = "native"
+    word2vec = "word2vec"
+    word2vec_bin = "word2vec-bin"
+    arpa = "arpa"
+
+
+class Method(enum.StrEnum):
+    """The two ways to answer an analogy."""
+
+    add = "3cosadd"
+    mul = "3cosmul"
+
+
+# --- models ---------------------------------------------------------------------------------
+
+
+@models.command("list")
+def list_models(home: Home = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
+    """All versions of all registered models."""
+    settings, _ = begin(verbose)
+    from pipelines.answers import versions_table
+    from tasks import registry
+
+    versions = registry.list_models(settings.tracking_uri)
+    if as_json:
+        print_json([dataclasses.asdict(version) for version in versions])
+    elif versions:
+        out().print(versions_table(versions))
+    else:
+        out().print("no models are registered yet; lexloom run sample registers some")
+
+
+@models.command()
+def show(
+    model: Model, home: Home = None, as_json: AsJson = False, verbose: Verbose = False
+) -> None:
+    """One version: its scores, its lineage, what it can do."""
+    settings, _ = begin(verbose)
+    from pipelines.answers import version_table
+    from tasks import registry
+
+    version = registry.find_version(model, settings.tracking_uri)
+    if as_json:
+        print_json(dataclasses.asdict(version))
+    else:
+        out().print(version_table(version))
+
+
+@models.command()
+def promote(model: Model, home: Home = None, verbose: Verbose = False) -> None:
+    """Make a version champion, if the gate of its run lets it pass."""
+    settings, _ = begin(verbose)
+    from pipelines import display
+    from tasks import promotion, registry
+
+    uri = settings.tracking_uri
+    version = registry.find_version(model, uri)
+    decided = promotion.promote(version.name, version.version, tracking_uri=uri, by_hand=True)
+    display.show_promotion(out(), decided)
+    if decided.reasons:
+        raise typer.Exit(1)
+
+
+@models.command()
+def rollback(
+    name: Annotated[str, typer.Argument(help="Name of the registered model")],
+    home: Home = None,
+    verbose: Verbose = False,
+) -> None:
+    """Give champion back to the version that had it before."""
+    settings, _ = begin(verbose)
+    from pipelines import display
+    from tasks import promotion
+
+    decided = promotion.rollback(name, tracking_uri=settings.tracking_uri)
+    display.show_promotion(out(), decided)
+
+
+def pull(
+    model: Model,
+    target: Annotated[Path, typer.Option("--out", help="File or folder to write")],
+    format: Annotated[Format, typer.Option("--format", help="What to write")] = Format.native,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there")] = False,
+    home: Home = None,
+    verbose: Verbose = False,
+) -> None:
+    """Fetch a registered model, in our format or in one that other programs load."""
+    settings, console = begin(verbose)
+    from pipelines.console import Watch
+    from tasks.export.pull import pull as fetch
+
+    with Watch(console) as watch:
+        path = fetch(
+            model,
+            format.value,
+            target,
+            tracking_uri=settings.tracking_uri,
+            force=force,
+            progress=lambda done, total, unit: watch.advance("pull", done, total, unit),
+        )
+    out().print(path, soft_wrap=True, highlight=False)
+
+
+def evaluate(
+    model: Model,
+    similarity: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--similarity", metavar="SET", help="Word pairs: wordsim353, simlex999, or a file"
+        ),
+    ] = None,
+    analogy: Annotated[
+        list[str] | None,
+        typer.Option("--analogy", metavar="SET", help="Analogy questions: google, or a file"),
+    ] = None,
+    text: Annotated[
+        list[Path] | None, typer.Option("--text", metavar="FILE", help="Raw text, for perplexity")
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Score a model on files; every score with its coverage, policy and baseline."""
+    if not (similarity or analogy or text):
+        raise typer.BadParameter("give at least one of --similarity, --analogy and --text")
+    settings, console = begin(verbose)
+    from pipelines.console import Watch
+    from tasks.evaluation import evaluate_files
+    from tasks.registry import open_model
+
+    opened = open_model(model, settings.tracking_uri)
+    with Watch(console) as watch:
+        scores = evaluate_files(
+            opened.model,
+            opened.text,
+            similarity_sets=similarity or (),
+            analogy_sets=analogy or (),
+            texts=text or (),
+            progress=lambda done, total, unit: watch.advance("evaluate", done, total, unit),
+        )
+    if as_json:
+        print_json({"model": opened.reference, "scores": [score.to_json() for score in scores]})
+    else:
+        for score in scores:
+            out().print(score.line, highlight=False)
+
+
+# --- questions ------------------------------------------------------------------------------
+
+
+@query.command()
+def neighbours(
+    model: Model,
+    words: Annotated[list[str], typer.Argument(help="Words")],
+    k: Annotated[int, typer.Option("-k", min=1, help="Neighbours of each")] = 10,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """The words whose vectors are nearest."""
+    settings, _ = begin(verbose)
+    from pipelines import answers
+    from tasks.registry import open_model
+
+    answer = answers.neighbours(open_model(model, settings.tracking_uri), words, k)
+    print_json(answer) if as_json else out().print(answers.neighbours_table(answer))
+
+
+@query.command()
+def analogy(
+    model: Model,
+    a: Annotated[str, typer.Argument(help="a is to b ...")],
+    b: Annotated[str, typer.Argument(help="... as ...")],
+    c: Annotated[str, typer.Argument(help="... c is to the answer")],
+    k: Annotated[int, typer.Option("-k", min=1, help="Answers")] = 5,
+    method: Annotated[Method, typer.Option(help="How the answer is found")] = Method.add,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """What is to C as B is to A: the answers with their scores."""
+    settings, _ = begin(verbose)
+    from pipelines import answers
+    from tasks.registry import open_model
+
+    opened = open_model(model, settings.tracking_uri)
+    answer = answers.analogy(opened, (a, b, c), k, method.value)
+    print_json(answer) if as_json else out().print(answers.ranking_table(answer))
+
+
+@query.command()
+def similarity(
+    model: Model,
+    first: Annotated[str, typer.Argument(help="A word")],
+    second: Annotated[str, typer.Argument(help="Another")],
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """The cosine of the vectors of two words."""
+    settings, _ = begin(verbose)
+    from pipelines import answers
+    from tasks.registry import open_model
+
+    cosine = answers.similarity(open_model(model, settings.tracking_uri), first, second)
+    print_json({"cosine": cosine}) if as_json else out().print(f"{cosine:.4f}")
+
+
+@query.command()
+def perplexity(
+    model: Model,
+    text: Annotated[str, typer.Argument(help="Text, or - for standard input")],
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """How surprised the model is by a text, word by word."""
+    settings, _ = begin(verbose)
+    from pipelines import answers
+    from tasks.registry import open_model
+
+    answer = answers.surprise(
+        open_model(model, settings.tracking_uri), sys.stdin.read() if text == "-" else text
+    )
+    print_json(answer) if as_json else out().print(answers.surprise_table(answer))

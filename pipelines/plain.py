@@ -1,0 +1,189 @@
+"""Configs as plain values: read from YAML, changed by ``a.b=c``, before they are validated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from models.families import FAMILIES
+from pipelines.config import Key, RunConfig, child, keys_at, named, suggestion
+from tasks.errors import ConfigError
+from tasks.sources import SAMPLE
+
+
+def load(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
+    """The plain value in a YAML file, and the line of every key in it.
+
+    Raises:
+        ConfigError: there is no such file, or it is not a YAML mapping.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(
+            f"this config cannot be read: {reason}",
+            where=str(path),
+            remedy="give the name of a recipe (`lexloom run --help` lists them) or a YAML file",
+        ) from None
+    try:
+        tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "unreadable"
+        raise ConfigError(f"this is not YAML: {problem}", where=f"{path}{line}") from None
+    if not isinstance(value, dict):
+        raise ConfigError(
+            "a config is a mapping with the keys " + ", ".join(RunConfig.model_fields),
+            where=str(path),
+        )
+    marks: dict[Key, int] = {}
+    _mark(tree, (), marks, str(path))
+    return value, marks
+
+
+def override(value: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    """A plain config with changes of the form ``a.b=c`` laid over it; ``c`` is read as YAML.
+
+    Raises:
+        ConfigError: a change that is not of this form, or that names no setting.
+    """
+    changed = named(value)
+    for change in changes:
+        path, equals, text = change.partition("=")
+        keys = tuple(path.strip().split("."))
+        if not equals or not all(keys):
+            raise ConfigError(
+                "an override has the form a.b=c",
+                where=f"--set {change}",
+                remedy="for instance --set families.word2vec.dim=50",
+            )
+        _known(changed, keys, change)
+        try:
+            item = yaml.safe_load(text)
+        except yaml.YAMLError:
+            item = text
+        changed = _replaced(changed, keys, item, text)
+    return changed
+
+
+def choose(value: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """A plain config with only the named ones of its families, or with fresh ones of that name.
+
+    Raises:
+        ConfigError: a name that is neither in the config nor the name of a family.
+    """
+    families = named(value)["families"]
+    known = {*families, *(config.family for config in FAMILIES)}
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"there is no family {name!r}",
+                where="families",
+                remedy=suggestion(name, sorted(known)),
+            )
+    return {**value, "families": {name: families.get(name, {"family": name}) for name in names}}
+
+
+def anchored(value: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A plain config whose relative paths are those of files beside it.
+
+    Args:
+        value: as ``load`` gives it, right or wrong.
+        folder: where its file lies.
+    """
+
+    def path(name: Any, *, must_exist: bool) -> Any:
+        if not isinstance(name, str) or name == SAMPLE or name.startswith("~"):
+            return name
+        there = folder / name
+        return str(there) if there.exists() or not must_exist else name
+
+    def under(section: Any, changes: Mapping[str, bool]) -> Any:
+        if not isinstance(section, Mapping):
+            return section
+        changed = dict(section)
+        for key, must_exist in changes.items():
+            item = section.get(key)
+            if isinstance(item, list):
+                changed[key] = [path(name, must_exist=must_exist) for name in item]
+            elif isinstance(item, str):
+                changed[key] = path(item, must_exist=must_exist)
+        return changed
+
+    # A data set and an evaluation set may also go by a name that is no path.
+    value = dict(value)
+    if "evaluation" in value:
+        value["evaluation"] = under(value["evaluation"], {"similarity": True, "analogy": True})
+    if isinstance(value.get("corpus"), Mapping):
+        value["corpus"] = {
+            key: under(item, {"paths": False, "dataset": True})
+            for key, item in value["corpus"].items()
+        }
+    return value
+
+
+# --- changing plain values ------------------------------------------------------------------
+
+
+def _replaced(value: Any, keys: Sequence[str], item: Any, text: str) -> Any:
+    """A copy of nested mappings and lists with one item replaced."""
+    if not keys:
+        # YAML 1.1 reads 1e-3 as text; and a setting that is text stays as it was typed.
+        return text if isinstance(value, str) and not isinstance(item, str | None) else item
+    key, *rest = keys
+    if isinstance(value, list):
+        index = int(key)
+        return [
+            _replaced(old, rest, item, text) if i == index else old for i, old in enumerate(value)
+        ]
+    value = value or {}
+    return {**value, key: _replaced(value.get(key), rest, item, text)}
+
+
+def _mark(node: Any, at: Key, marks: dict[Key, int], path: str) -> None:
+    """Note the lines of all keys of a YAML tree; a key that stands twice is an error."""
+    if isinstance(node, yaml.MappingNode):
+        for key, item in node.value:
+            place = (*at, key.value)
+            if place in marks:
+                raise ConfigError(
+                    f"the key {key.value!r} stands here a second time",
+                    where=f"{path}:{key.start_mark.line + 1}",
+                )
+            marks[place] = key.start_mark.line + 1
+            _mark(item, place, marks, path)
+    elif isinstance(node, yaml.SequenceNode):
+        for i, item in enumerate(node.value):
+            marks[(*at, i)] = item.start_mark.line + 1
+            _mark(item, (*at, i), marks, path)
+
+
+def _known(value: Any, keys: tuple[str, ...], change: str) -> None:
+    """Check that a path names a setting.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    for i, key in enumerate(keys):
+        names = keys_at(value, keys[:i])
+        if names is None and i + 1 < len(keys):
+            # Here stand names that a user gave: a new one needs all of its value at once.
+            names = list(_at(value, keys[:i]) or {})
+        if names is not None and key not in names:
+            raise ConfigError(
+                f"there is no setting {key!r}" + (f" in {'.'.join(keys[:i])}" if i else ""),
+                where=f"--set {change}",
+                remedy=suggestion(key, names),
+            )
+
+
+def _at(value: Any, path: Sequence[str | int]) -> Any:
+    for key in path:
+        value = child(value, key)
+    return value

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models import nplm, word2vec
+from pipelines.config import parse
+from pipelines.plain import override
+from pipelines.recipes import RECIPES, resolve, sample
+from tasks.errors import ConfigError
+
+GOOD = "corpus: {name: x, train: {paths: [a.txt]}}\nfamilies:\n  word2vec:\n"
+
+WRONG = {
+    "unknown key": (GOOD + "    dmi: 3\n", ":4: families.word2vec.dmi: there is no setting 'dmi'"),
+    "close match": (GOOD + "    dmi: 3\n", "did you mean 'dim'?"),
+    "wrong type": (GOOD + "    dim: wide\n", ":4: families.word2vec.dim: must be a valid integer"),
+    "out of range": (GOOD + "    dim: 0\n", ":4: families.word2vec.dim: must be greater than"),
+    "top level": (GOOD + "sede: 1\n", ":4: sede: there is no setting 'sede'\n  -> did you mean"),
+    "deep": (GOOD + "gate: {thresholds: {a.b: {maxmum: 1}}}\n", "gate.thresholds.a.b.maxmum"),
+    "no such family": (GOOD + "  w: {family: word3vec}\n", ":4: families.w: there is no family"),
+    "no family": (GOOD + "  mine: {dim: 3}\n", "add `family:` with one of ngram, word2vec"),
+    "missing": ("corpus: {name: x}\n", "families: this setting is missing"),
+    "none": ("corpus: {name: x}\nfamilies: {}\n", "families: must have at least 1 item"),
+    "a name": (GOOD.replace("name: x", "name: a/b"), ":1: corpus.name: must match"),
+    "twice": (GOOD + "    dim: 3\n    dim: 4\n", ":5: the key 'dim' stands here a second time"),
+    "no list": (GOOD.replace("[a.txt]", "a.txt"), "corpus.train.paths: must be a list"),
+    "no mapping": ("- a\n", "a config is a mapping with the keys corpus, families"),
+    "no YAML": ("corpus: {name: x\nfamilies: 1\n", ":2: this is not YAML"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG.values(), ids=WRONG.keys())
+def test_what_is_wrong_is_told_with_its_place(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        resolve(str(path))
+    assert str(caught.value).startswith(str(path))
+    assert message in str(caught.value)
+
+
+def test_a_family_is_named_by_its_key(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(GOOD + "  small: {family: word2vec, dim: 20}\n")
+    families = resolve(str(path)).families
+    assert families == {"word2vec": word2vec.Config(), "small": word2vec.Config(dim=20)}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    {
+        "families.word2vec.dmi=3": "did you mean 'dim'?",
+        "familys.word2vec.dim=3": "did you mean 'families'?",
+        "families.word2vec.dim.x=3": "nothing can be set below it",
+        "families.other.dim=3": "there is no setting 'other' in families",
+        "corpus.train.paths.7=a": "there is no setting '7' in corpus.train.paths",
+        "families.word2vec.dim": "an override has the form a.b=c",
+        "families.word2vec.dim=wide": "must be a valid integer",
+    }.items(),
+)
+def test_a_change_that_fits_nowhere_is_an_error(change: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
+        resolve("sample", overrides=[change])
+
+
+def test_changes_take_the_type_of_the_setting() -> None:
+    config = resolve(
+        "sample",
+        overrides=[
+            "corpus.name=123",
+            "families.word2vec.learning_rate=1e-2",
+            "families.word2vec.max_size=500",
+            "families.ngram.max_size=null",
+            "corpus.train.paths.0=/a b.txt",
+            "evaluation.similarity=[wordsim353]",
+            "families.tiny={family: nplm, hidden: 4}",
+        ],
+    )
+    assert config.corpus.name == "123"
+    assert config.corpus.train.paths == ("/a b.txt",)
+    assert config.evaluation.similarity == ("wordsim353",)
+    assert config.families["tiny"] == nplm.Config(hidden=4)
+    word2vec_config: Any = config.families["word2vec"]
+    assert (word2vec_config.learning_rate, word2vec_config.max_size) == (0.01, 500)
+
+
+def test_families_are_chosen_by_name() -> None:
+    chosen = resolve("sample", families=["nplm", "word2vec"])
+    assert list(chosen.families) == ["nplm", "word2vec"]
+    assert chosen.families["nplm"] == sample().families["nplm"]
+    with pytest.raises(ConfigError, match="there is no family 'word2vecc'"):
+        resolve("sample", families=["word2vecc"])
+
+
+def test_paths_of_a_file_are_relative_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(GOOD)
+    assert resolve(str(path)).corpus.train.paths == (str(tmp_path / "a.txt"),)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_survives_plain_values(name: str) -> None:
+    config = RECIPES[name]()
+    assert parse(config.model_dump(mode="json")) == config
+
+
+@settings(deadline=None, max_examples=25)
+@given(dim=st.integers(1, 4096), seed=st.integers(0, 2**31))
+def test_a_change_changes_nothing_else(dim: int, seed: int) -> None:
+    before = sample().model_dump(mode="json")
+    after = parse(override(before, [f"families.word2vec.dim={dim}", f"seed={seed}"]))
+    expected = sample().model_dump(mode="json")
+    expected["families"]["word2vec"]["dim"], expected["seed"] = dim, seed
+    assert after.model_dump(mode="json") == expected

@@ -1,0 +1,129 @@
+"""The flows on a real, temporary Prefect server: about half a minute, nearly all of it its start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.settings import PREFECT_HOME, temporary_settings
+from prefect.testing.utilities import prefect_test_harness
+
+from models.families import FAMILIES
+from pipelines.embeddings import embeddings
+from pipelines.flow import concluding
+from pipelines.train import TRAIN_FLOWS, train_word2vec
+from tasks.errors import InputError
+from tasks.step import RayCluster, as_prefect_task
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    home = tmp_path_factory.mktemp("prefect")
+    with temporary_settings({PREFECT_HOME: home}), prefect_test_harness(120):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def home(cli_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEXLOOM_HOME", str(cli_home))
+
+
+def task_states(state: Any) -> dict[str, str]:
+    """The states of a flow run's tasks by name."""
+    run = FlowRunFilter(id=FlowRunFilterId(any_=[state.state_details.flow_run_id]))
+    with get_client(sync_client=True) as client:
+        return {
+            task.name: task.state_name or "" for task in client.read_task_runs(flow_run_filter=run)
+        }
+
+
+def test_every_family_has_a_flow_of_its_own_with_its_settings_as_parameters() -> None:
+    assert [flow.name for flow in TRAIN_FLOWS] == [f"train-{f.family}" for f in FAMILIES]
+    schema = train_word2vec.parameters.properties
+    assert schema["dim"]["default"] == 100
+    assert schema["dim"]["minimum"] == 1
+    assert schema["dim"]["description"] == "Width of the vectors"
+    for parameter in ("recipe", "seed"):
+        assert schema[parameter]["description"]
+
+
+def test_a_flow_shows_its_steps_and_reuses_them(recipe: Path, ray_cluster: RayCluster) -> None:
+    settings: Any = {"recipe": str(recipe), "dim": 7, "epochs": 1, "min_count": 1}
+    first = train_word2vec(**settings, return_state=True)
+    assert first.is_completed(), first.message
+    second = train_word2vec(**settings, return_state=True)
+    states = task_states(second)
+    assert states.pop("register word2vec") == "Completed"
+    assert states.pop("report") == "Completed"
+    assert set(states.values()) == {"Reused"}
+    assert "train word2vec" in states
+    result = second.result()
+    assert [row.family for row in result.rows] == ["word2vec"]
+    assert all(outcome.reused for outcome in result.outcomes)
+
+
+def test_a_permanent_error_comes_out_of_a_flow_as_it_is() -> None:
+    calls = []
+
+    @flow
+    def failing() -> None:
+        def action() -> None:
+            calls.append(1)
+            raise InputError("this file is broken", where="a.txt", remedy="mend it")
+
+        return concluding(lambda: as_prefect_task("reading", action, lambda _: ""))
+
+    with pytest.raises(InputError) as caught:
+        failing()
+    assert (caught.value.where, caught.value.remedy) == ("a.txt", "mend it")
+    assert len(calls) == 1
+    state = failing(return_state=True)
+    assert state.is_failed()
+    assert state.message == "a.txt: this file is broken\n  -> mend it"
+    assert task_states(state) == {"reading": "Failed"}
+
+
+def test_a_transient_error_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prefect.tasks.exponential_backoff", lambda backoff_factor: lambda n: [0.1])
+    calls = []
+
+    def action() -> str:
+        calls.append(1)
+        if len(calls) < 3:
+            raise ConnectionError("nobody answers")
+        return "answer"
+
+    @flow
+    def patient() -> str:
+        return as_prefect_task("asking", action, lambda _: "")
+
+    assert patient() == "answer"
+    assert len(calls) == 3
+
+
+def test_a_bug_is_not_tried_again() -> None:
+    calls = []
+
+    def action() -> None:
+        calls.append(1)
+        raise ZeroDivisionError
+
+    @flow
+    def broken() -> None:
+        as_prefect_task("dividing", action, lambda _: "")
+
+    with pytest.raises(ZeroDivisionError):
+        broken()
+    assert len(calls) == 1
+
+
+def test_the_main_flow_refuses_a_config_before_it_starts(recipe: Path) -> None:
+    state = embeddings(str(recipe), overrides=["families.word2vec.dmi=1"], return_state=True)
+    assert state.is_failed()
+    assert "there is no setting 'dmi'" in str(state.message)
+    assert task_states(state) == {}
