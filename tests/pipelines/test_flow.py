@@ -1,4 +1,4 @@
-"""The flows on a real, temporary Prefect server: about half a minute, nearly all of it its start."""
+"""The flows on a real, temporary Prefect server, whose start takes most of the time."""
 
 from __future__ import annotations
 
