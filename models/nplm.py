@@ -69,11 +69,11 @@ class Config:
     ] = 8000
     batch_size: Annotated[
         int, Field(ge=1, description="Predicted words a step, of all workers together")
-    ] = 512
+    ] = 256
     accumulate: Annotated[
         int, Field(ge=1, description="Parts of a worker's batch done in turn, to save memory")
     ] = 1
-    epochs: Annotated[int, Field(ge=1, description="Passes over the text, at most")] = 4
+    epochs: Annotated[int, Field(ge=1, description="Passes over the text, at most")] = 3
     patience: Annotated[
         int, Field(ge=0, description="Epochs without a better held-out loss that end it; 0: never")
     ] = 1

@@ -116,14 +116,14 @@ def _call(builder: Any, name: str, *operands: Any, returns: Any = VECTOR) -> Any
 
 @intrinsic
 def fetch(_: Any, matrix: Any, place: Any) -> Any:
-    """Have the row that begins at an element of a matrix brought into the cache, to be written."""
+    """Have the row that begins at an element of a matrix brought into the second-level cache."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, args[0])
-        write, keep, data = INT32(1), INT32(3), INT32(1)
+        read, second_level, data = INT32(0), INT32(2), INT32(1)
         with columns(builder, builder.extract_value(array.shape, 1)) as (column, _):
             line = builder.gep(array.data, [builder.add(args[1], column)])
-            _call(builder, "prefetch.p0", line, write, keep, data, returns=ir.VoidType())
+            _call(builder, "prefetch.p0", line, read, second_level, data, returns=ir.VoidType())
         return context.get_dummy_value()
 
     return types.void(matrix, place), generate

@@ -182,26 +182,3 @@ def to_arrays(tensors: Mapping[str, Tensor]) -> Arrays:
 def to_tensors(arrays: Arrays) -> dict[str, Tensor]:
     """Arrays as tensors of their own; those that were read are mapped from a file."""
     return {name: torch.tensor(array) for name, array in arrays.items()}
-
-
-def optimizer_arrays(optimizer: torch.optim.Optimizer) -> Arrays:
-    """The state of an optimizer, as ``<number of the parameter>.<name>``."""
-    return to_arrays(
-        {
-            f"{number}.{name}": value
-            for number, state in optimizer.state_dict()["state"].items()
-            for name, value in state.items()
-            if isinstance(value, Tensor)
-        }
-    )
-
-
-def restore_optimizer(optimizer: torch.optim.Optimizer, arrays: Arrays) -> None:
-    """Set the state that ``optimizer_arrays`` took; rates and the like are the schedule's."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in to_tensors(arrays).items():
-        number, name = key.split(".", 1)
-        # The files hold no scalars: a count of steps comes back as a vector of one.
-        state.setdefault(int(number), {})[name] = tensor.reshape(()) if name == "step" else tensor
-    groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": state, "param_groups": groups})

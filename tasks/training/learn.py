@@ -19,19 +19,24 @@ from typing import Any
 import torch
 from torch import nn
 
-from models.family import Inputs, Learns, Plan, Progress, Report, Schedule
+from models.family import Inputs, Learns, Plan, Progress, Report
 from tasks.errors import TrainingError
 from tasks.step import Context
 from tasks.training.checkpoint import (
     Checkpoint,
     Checkpoints,
     Standing,
-    optimizer_arrays,
-    restore_optimizer,
     to_arrays,
     to_tensors,
 )
-from tasks.training.ranks import Place, fast_bfloat16, own_threads
+from tasks.training.optimizer import (
+    optimizer_arrays,
+    optimizer_of,
+    rate_at,
+    restore_optimizer,
+    scale_gradients,
+)
+from tasks.training.ranks import Place, own_threads, precision_of
 from tasks.training.tracker import Silent, Tracker
 
 LOGS = 100
@@ -62,8 +67,10 @@ def learn(model: Learns, inputs: Inputs, seed: int, context: Context, tracker: T
     begun = checkpoints.newest()
     if begun is None:
         checkpoints.save(Checkpoint(Standing(), to_arrays(model.state_dict()), {}, {}))
-    # It may have been interrupted between its end and the commit of the model.
-    if begun is None or not begun.standing.finished:
+    if begun is not None and begun.standing.finished:
+        # It was interrupted between its end and the commit of the model.
+        _tell_again(tracker, begun.standing)
+    else:
         _train(model, inputs, seed, checkpoints, context, tracker)
     final = checkpoints.newest()
     assert final is not None
@@ -101,6 +108,12 @@ def _train(
             progress=context.progress,
             checkpoint_seconds=resources.checkpoint_seconds,
         ).run()
+
+
+def _tell_again(tracker: Tracker, standing: Standing) -> None:
+    """What was told may not have arrived before the interruption."""
+    for step, metrics in standing.told:
+        tracker.log(metrics, step)
 
 
 def _report(standing: Standing) -> Report:
@@ -147,7 +160,7 @@ class Loop:
         self._schedule = model.schedule
         self._n_batches = model.n_batches(inputs)
         self._steps = self._schedule.epochs * self._n_batches
-        self._precision = precision_of(self._schedule, place.device)
+        self._precision = precision_of(self._schedule.precision, place.device)
         self._module: nn.Module = model.to(place.device)
         self._optimizer = optimizer_of(model)
         self._distributed = place.distribute(self._module)
@@ -164,8 +177,7 @@ class Loop:
             TrainingError: a loss that is not finite.
         """
         if self._place.rank == 0:
-            for step, metrics in self.at.told:
-                self._tracker.log(metrics, step)
+            _tell_again(self._tracker, self.at)
         self._module.train()
         while not self.at.finished:
             epoch = self.at.epoch
@@ -210,7 +222,8 @@ class Loop:
             self._optimizer, self._place.world / max(scored, 1.0), self._schedule.clip
         )
         if not math.isfinite(nll) or not math.isfinite(norm):
-            raise self._not_finite("the loss" if math.isfinite(norm) else "the gradient")
+            what = "the loss" if math.isfinite(norm) else "the gradient"
+            raise self._not_finite(what, self.at.step + 1)
         rate = rate_at(self.at.step, self._steps, self._schedule)
         for group in self._optimizer.param_groups:
             group["lr"] = rate * group["rate"]
@@ -242,10 +255,10 @@ class Loop:
             scored += output.n_scored
         return nll, scored
 
-    def _not_finite(self, what: str) -> TrainingError:
+    def _not_finite(self, what: str, step: int) -> TrainingError:
         return TrainingError(
             f"{what} is not finite",
-            where=f"step {self.at.step + 1}",
+            where=f"step {step}",
             remedy="lower learning_rate or clip; the last good checkpoint is that of step "
             f"{self._saved}: {self._checkpoints.where(self._saved)}",
         )
@@ -273,6 +286,8 @@ class Loop:
 
     def _evaluate(self) -> None:
         """The held-out loss in float32; every example is read once, by one rank."""
+        if "heldout" not in self._inputs.values:
+            return
         nll, scored = 0.0, 0
         plan = Plan(self._seed, rank=self._place.rank, world=self._place.world, role="heldout")
         self._module.eval()
@@ -284,7 +299,7 @@ class Loop:
         self._module.train()
         total, tokens = self._place.total(nll, scored)
         if not math.isfinite(total):
-            raise self._not_finite("the held-out loss")
+            raise self._not_finite("the held-out loss", self.at.step)
         if tokens == 0:
             return
         loss, at = total / tokens, self.at
@@ -313,7 +328,7 @@ class Loop:
         """Write a checkpoint; called by every rank, written by the first."""
         weights = self._module.state_dict()
         if not all(bool(torch.isfinite(p).all()) for p in self._module.parameters()):
-            raise self._not_finite("a weight")
+            raise self._not_finite("a weight", self.at.step)
         random = self._place.random_states()
         if self._place.rank == 0:
             self._checkpoints.save(
@@ -338,51 +353,6 @@ class Loop:
             (self._seed, found.standing.step), to_tensors(found.random) if same else {}
         )
         return replace(found.standing, world=self._place.world, precision=self._precision)
-
-
-# --- pure parts -------------------------------------------------------------------------------
-
-
-def rate_at(step: int, steps: int, schedule: Schedule) -> float:
-    """The learning rate of a step, counted from 0: up over the warm-up, then down to the floor."""
-    rising = math.ceil(schedule.warmup * steps)
-    if step < rising:
-        return schedule.learning_rate * (step + 1) / rising
-    left = (steps - step) / max(1, steps - rising)
-    return schedule.learning_rate * (schedule.floor + (1 - schedule.floor) * left)
-
-
-def precision_of(schedule: Schedule, device: torch.device) -> str:
-    """What "auto" means on this hardware."""
-    if schedule.precision == "auto":
-        return "bfloat16" if fast_bfloat16(device) else "float32"
-    return schedule.precision
-
-
-def optimizer_of(model: Learns) -> torch.optim.Optimizer:
-    """The optimizer of a model's schedule over its parameter groups."""
-    schedule = model.schedule
-    groups = [{"rate": 1.0, **group} for group in model.parameter_groups()]
-    if schedule.optimizer == "sgd":
-        return torch.optim.SGD(
-            groups, schedule.learning_rate, momentum=schedule.momentum, fused=True
-        )
-    return torch.optim.AdamW(groups, schedule.learning_rate, betas=schedule.betas, fused=True)
-
-
-def scale_gradients(optimizer: torch.optim.Optimizer, factor: float, clip: float) -> float:
-    """Multiply all gradients, and again where their norm is over ``clip``.
-
-    Returns:
-        the norm before clipping.
-    """
-    parameters = (p for group in optimizer.param_groups for p in group["params"])
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    norm = float(torch.nn.utils.get_total_norm(gradients)) * factor
-    if 0 < clip < norm:
-        factor *= clip / norm
-    torch._foreach_mul_(gradients, factor)
-    return norm
 
 
 def perplexity(loss: float) -> float:

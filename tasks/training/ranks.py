@@ -111,3 +111,10 @@ def fast_bfloat16(device: torch.device) -> bool:
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     able = torch.cpu.get_capabilities()
     return bool(able.get("amx_bf16") or able.get("avx512_bf16"))
+
+
+def precision_of(wanted: str, device: torch.device) -> str:
+    """What "auto" means on this hardware; any other wish is granted."""
+    if wanted != "auto":
+        return wanted
+    return "bfloat16" if fast_bfloat16(device) else "float32"

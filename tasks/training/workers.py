@@ -146,7 +146,9 @@ def _work(config: Mapping[str, Any]) -> TrainingError | None:
     """What a worker runs; an error that another try would only repeat is returned, not raised."""
     work: Work = config["work"]
     torch.set_num_threads(work.threads)
-    context = ray.train.get_context()
+    device, context = ray.train.torch.get_device(), ray.train.get_context()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     store = work.checkpoints.store
     readers = {role: store.reader(artifact) for role, artifact in work.inputs.items()}
     inputs = read_inputs(work.family, readers)
@@ -159,9 +161,7 @@ def _work(config: Mapping[str, Any]) -> TrainingError | None:
             inputs,
             work.seed,
             work.checkpoints,
-            place=Place(
-                ray.train.torch.get_device(), context.get_world_rank(), context.get_world_size()
-            ),
+            place=Place(device, context.get_world_rank(), context.get_world_size()),
             tracker=teller,
             progress=teller.progress,
             checkpoint_seconds=work.checkpoint_seconds,

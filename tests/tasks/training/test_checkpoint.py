@@ -17,10 +17,9 @@ from tasks.training.checkpoint import (
     Checkpoint,
     Checkpoints,
     Standing,
-    optimizer_arrays,
-    restore_optimizer,
     to_tensors,
 )
+from tasks.training.optimizer import optimizer_arrays, restore_optimizer
 
 RECIPE = digest("some training")
 

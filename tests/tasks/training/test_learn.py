@@ -20,7 +20,9 @@ from models.text import Tokens
 from tasks.errors import TrainingError
 from tasks.store import Store
 from tasks.training.checkpoint import Checkpoints
-from tasks.training.learn import learn, optimizer_of, rate_at, scale_gradients
+from tasks.training.learn import learn
+from tasks.training.optimizer import optimizer_of, rate_at, scale_gradients
+from tasks.training.ranks import Place
 from tasks.training.tracker import Silent
 from tests.tasks.training.trainee import (
     CONFIG,
@@ -111,8 +113,6 @@ def test_the_rate_rises_once_and_falls_to_the_floor() -> None:
 
 def test_the_loss_is_summed_in_64_bits() -> None:
     # In 32 bits a sum of 2**27 takes no notice of a 3 that is added to it.
-    from tasks.training.ranks import Place
-
     assert Place.alone(0).total(2.0**27 + 3.0) == [134217731.0]
 
 
@@ -178,6 +178,20 @@ def test_clipping_and_accumulation_keep_the_direction(store: Store) -> None:
     four, _ = train(elsewhere, replace(CONFIG, accumulate=4))
     for name, array in one.state().items():
         np.testing.assert_allclose(four.state()[name], array, atol=2e-5)
+
+
+def test_a_finished_training_is_not_repeated_and_leaves_the_process_as_it_was(
+    store: Store,
+) -> None:
+    threads, numbers = torch.get_num_threads(), torch.get_rng_state()
+    first, told = Told(), Told()
+    model, report = train(store, told=first)
+    again, same = train(store, told=told)
+    assert weights_hash(again) == weights_hash(model)
+    assert same == report
+    assert told.steps == first.steps
+    assert torch.get_num_threads() == threads
+    assert (torch.get_rng_state() == numbers).all()
 
 
 # --- kills ------------------------------------------------------------------------------------
@@ -268,3 +282,18 @@ def test_three_ranks_end_alike_whether_killed_or_not(tmp_path: Path, forks: Fork
     outputs = [trainee.out.read_text() for one in (calm, killed) for trainee in ranks(one, 3)]
     assert len(set(outputs)) == 1, (first, third)
     assert calm.log.read() == killed.log.read(), (first, third)
+
+
+def test_another_number_of_ranks_goes_on_where_one_was_killed(tmp_path: Path, forks: Forks) -> None:
+    calm, killed = Trainee(tmp_path, "calm"), Trainee(tmp_path, "killed")
+    assert run(forks, calm, replace(killed, kill=random.randrange(6, 36))) == [0, -9]
+    two = ranks(killed, 2)
+    assert run(forks, *two) == [0, 0]
+    assert two[0].out.read_text() == two[1].out.read_text()
+    expected, found = (Checkpoints(one.store, RECIPE).newest() for one in (calm, killed))
+    assert expected is not None
+    assert found is not None
+    assert found.standing.world == 2
+    assert found.standing.scored == expected.standing.scored
+    for name, array in expected.weights.items():
+        np.testing.assert_allclose(found.weights[name], array, atol=1e-5)
