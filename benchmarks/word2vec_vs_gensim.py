@@ -258,7 +258,6 @@ def report(name: str, settings: Mapping[str, Any], runs: dict[str, list[dict[str
             for theirs, ours in zip(runs["gensim"], runs[SYSTEMS[1]], strict=True)
         ]
         spread = f"{min(ratios):.1f} to {max(ratios):.1f}"
-        label = key.replace("_", " ")
         lines.append(f"- {label}: {statistics.median(ratios):.1f} times gensim's rate ({spread})")
     lines += [
         "",
@@ -309,7 +308,7 @@ def main() -> None:
     runs = compare(options.corpus, settings, options.seeds)
     text = report(options.name, settings, runs)
     RESULTS.mkdir(exist_ok=True)
-    stem = RESULTS / f"{datetime.date.today()}-word2vec-vs-gensim-d{options.dim}"
+    stem = RESULTS / f"{datetime.date.today()}-word2vec-vs-gensim-d{options.dim}-t{options.threads}"
     stem.with_suffix(".md").write_text(text)
     stem.with_suffix(".json").write_text(json.dumps({"settings": settings, "runs": runs}, indent=1))
     print(text)

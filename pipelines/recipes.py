@@ -22,7 +22,8 @@ def sample() -> RunConfig:
             train=Source(paths=(SAMPLE,), format="wikipedia"),
         ),
         families={
-            "ngram": ngram.Config(),
+            # One vocabulary for both language models, so that their perplexities compare.
+            "ngram": ngram.Config(min_count=nplm.Config.min_count, max_size=nplm.Config.max_size),
             "word2vec": word2vec.Config(),
             "nplm": nplm.Config(),
         },
