@@ -16,7 +16,7 @@ from prefect.workers.process import ProcessWorker
 
 from pipelines.corpus import corpus
 from pipelines.embeddings import embeddings
-from pipelines.settings import QUIET, Settings
+from pipelines.settings import ENVIRONMENT, Settings
 from pipelines.train import TRAIN_FLOWS
 
 POOL = "lexloom"
@@ -68,7 +68,7 @@ def _deploy(
         name=name,
         schedule=schedule,
         work_pool_name=POOL,
-        job_variables={"env": dict(QUIET)},
+        job_variables={"env": dict(ENVIRONMENT)},
         # The worker has lexloom installed: nothing is fetched or copied for a run.
         entrypoint_type=EntrypointType.MODULE_PATH,
     )

@@ -86,7 +86,7 @@ class Settings(BaseSettings):
             ) from None
 
 
-QUIET = {
+ENVIRONMENT = {
     # Nothing that we build on tells anybody anything.
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -108,6 +108,8 @@ QUIET = {
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "TOKENIZERS_PARALLELISM": "false",
+    # Threads that spin while they wait cost several times the work itself on a shared machine.
+    "OMP_WAIT_POLICY": "passive",
 }
 """Environment of every process of ours, unless the user has set the variable."""
 
@@ -120,7 +122,7 @@ def prepare_environment(settings: Settings, *, verbose: bool = False) -> None:
     """
     home = settings.home
     token = home / "ray" / "token"
-    values = QUIET | {
+    values = ENVIRONMENT | {
         "LEXLOOM_HOME": str(home),
         "PREFECT_HOME": str(home / "prefect"),
         "NUMBA_CACHE_DIR": str(home / "numba"),

@@ -208,9 +208,7 @@ def _opened(
         InputError: it is damaged, or no longer the file with this hash.
     """
     with path.open("rb", buffering=0) as file:
-        start = file.read(4)
-        file.seek(0)
-        codec = next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
+        codec = _codec(file)
         raw = _Hashed(file, progress)
         stream = pa.CompressedInputStream(pa.PythonFile(raw, "r"), codec) if codec else raw
         try:
@@ -227,6 +225,34 @@ def _opened(
             raise InputError(
                 "the file changed while it was read", where=str(path), remedy="run again"
             )
+
+
+def _codec(file: io.FileIO) -> str | None:
+    """How a file that was just opened is packed, None if it is not."""
+    start = file.read(4)
+    file.seek(0)
+    return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
+
+
+def peek(path: Path, params: Ingest, size: int) -> tuple[list[str], float]:
+    """The first documents of a file, up to about ``size`` bytes of text, for an estimate.
+
+    Returns:
+        the texts, and the share of the file that they are, about.
+    """
+    texts: list[str] = []
+    got = 0
+    with path.open("rb", buffering=0) as file:
+        codec = _codec(file)
+        raw = pa.CompressedInputStream(pa.PythonFile(file, "r"), codec) if codec else file
+        # A small buffer: what is read ahead counts as read.
+        for record in _records(io.BufferedReader(cast(Any, raw), 1 << 16), params, path):
+            if not record.reason and record.text.strip():
+                texts.append(record.text)
+                got += len(record.text.encode("utf-8", "surrogatepass"))
+            if got >= size:
+                return texts, min(1.0, file.tell() / max(1, path.stat().st_size))
+    return texts, 1.0
 
 
 # --- records ----------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def _check(stats: SweepStats, epoch: _Sums, *, last: bool, place: str) -> None:
     mean = stats.loss / max(1, stats.examples)
     if not math.isfinite(mean) or mean > DIVERGED:
         raise TrainingError(
-            f"training diverges, the loss is {mean:.3g} (it must be finite, and below {DIVERGED:g})",
+            f"training diverges, the loss is {mean:.3g} (it must be finite and below {DIVERGED:g})",
             where=place,
             remedy="lower learning_rate; nothing was kept of this training",
         )

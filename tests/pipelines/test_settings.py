@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.settings import QUIET, Settings, prepare_environment
+from pipelines.settings import ENVIRONMENT, Settings, prepare_environment
 from tasks.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("environment")
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("environment")
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in list(os.environ):
-        if name.startswith(("LEXLOOM_", "PREFECT_", "RAY_", "MLFLOW_")) or name in QUIET:
+        if name.startswith(("LEXLOOM_", "PREFECT_", "RAY_", "MLFLOW_")) or name in ENVIRONMENT:
             monkeypatch.delenv(name)
     monkeypatch.setenv("LEXLOOM_HOME", str(tmp_path / "home"))
 
@@ -53,7 +53,7 @@ def test_telemetry_is_off_unless_the_user_has_set_it(monkeypatch: pytest.MonkeyP
         "DO_NOT_TRACK", "MLFLOW_DISABLE_TELEMETRY", "HF_HUB_DISABLE_TELEMETRY",
         "PREFECT_SERVER_ANALYTICS_ENABLED", "RAY_TRAIN_METRICS_ENABLED",
     ):  # fmt: skip
-        assert os.environ[name] == QUIET[name]
+        assert os.environ[name] == ENVIRONMENT[name]
 
 
 def test_the_token_of_ray_is_nobody_elses() -> None:
