@@ -1,0 +1,384 @@
+"""What a run would do, before it does anything: its steps, what is cached, memory, disk and time.
+
+The job itself is walked through, with a runner that looks steps up and computes none: a step that
+is not in the store is imagined, and so is all that needs it. What a step will cost comes from a
+sample of the corpus (``pipelines.sampling``) and from the costs below, CPU seconds and bytes
+measured on one machine and scaled to this one by how fast it multiplies.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+
+from models import ngram, nplm, word2vec
+from models.families import FamilyConfig
+from models.family import WantsVocabulary
+from pipelines.config import RunConfig
+from pipelines.console import human, span
+from pipelines.job import Job
+from pipelines.sampling import Sample, speed, take_sample
+from pipelines.settings import Settings
+from tasks.artifacts import Artifact, Manifest, Stats, recipe_of
+from tasks.corpus import Corpus
+from tasks.evaluation import evaluate_model
+from tasks.models import TextPipeline
+from tasks.prepare import prepare
+from tasks.step import Resources, Runner, Step
+from tasks.store import Reader, Store
+from tasks.train import TRAIN, Train
+
+MEBI = 2**20
+REFERENCE_SPEED = 175e9
+"""Floating-point operations a CPU second (``sampling.speed``) where the costs were measured."""
+
+# CPU seconds a unit of work.
+WINDOW = 9e-8  # an n-gram window and word of it: counting
+NGRAM = 1.3e-7  # a distinct n-gram and word of it: estimating
+SWEEP = 8.7e-11  # a word visited, dimension, window word and (1 + negatives): word2vec
+FLOP = 2.2e-11  # a floating-point operation of a neural model, with what is around it
+VECTOR = 1.35e-6  # a word and dimension: similarity and analogies
+START_DIRECT, START_SERVERS = 5.0, 30.0  # imports and MLflow; Prefect and Ray
+PER_FAMILY = 1.0  # registration
+COMPILING = {"ngram": 7.0, "word2vec": 3.0, "nplm": 0.0}  # the kernels, once a home
+
+# Bytes.
+BASE, SERVERS = 620 * MEBI, 1400 * MEBI  # this process; Prefect, Ray and its workers besides
+STEP = 80 * MEBI  # a step over one partition
+NGRAM_WORK = 45.0  # a distinct n-gram and word of it, in memory
+TRACKING = 6 * MEBI  # databases and kernels
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a step takes: CPU seconds, how many threads they spread over, bytes."""
+
+    seconds: float = 0.0
+    threads: int = 1
+    memory: float = 0.0
+    disk: float = 0.0
+
+    @property
+    def wall(self) -> float:
+        """Seconds on a quiet machine."""
+        return self.seconds / self.threads
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A step of a plan; one that is cached costs nothing."""
+
+    name: str
+    cached: bool
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do.
+
+    Attributes:
+        steps: in their order.
+        tokens: of the training text, about.
+        seconds: of a run with Prefect and Ray, on a quiet machine.
+        seconds_direct: of a run with ``--direct``.
+        memory: at its peak with Prefect and Ray, in bytes.
+        memory_direct: with ``--direct``.
+        disk: that the store and MLflow grow by, in bytes.
+    """
+
+    steps: tuple[Planned, ...]
+    tokens: int
+    seconds: float
+    seconds_direct: float
+    memory: int
+    memory_direct: int
+    disk: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON."""
+        return asdict(self)
+
+
+def make_plan(config: RunConfig, settings: Settings) -> Plan:
+    """The plan of a run. It writes nothing to the store.
+
+    Raises:
+        ConfigError: what a run would refuse before it starts.
+        InputError: a source cannot be read.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        real = Store(settings.store, settings.home / "cache")
+        imagined = _Imagined(folder, Path(folder), real)
+        runner = _Looker(imagined)
+        _walk(Job(config, settings, runner))
+    costs = dict[str, Cost]()
+    tokens = runner.tokens
+    if not all(cached for _, cached in runner.seen):
+        sample = take_sample(config.corpus)
+        tokens = tokens or round(sample.n_tokens("train"))
+        costs = _costs(config, settings, sample)
+    steps = tuple(
+        Planned(name, cached, Cost() if cached else costs.get(name, Cost(0.1)))
+        for name, cached in runner.seen
+    )
+    return _total(config, settings, steps, tokens)
+
+
+def _total(config: RunConfig, settings: Settings, steps: tuple[Planned, ...], tokens: int) -> Plan:
+    work = sum(step.cost.wall for step in steps)
+    fixed = START_DIRECT + PER_FAMILY * len(config.families)
+    trains = {step.name.removeprefix("train ") for step in steps if step.name.startswith("train ")}
+    new = {
+        family.family
+        for name, family in config.families.items()
+        if name in trains and any(s.name == f"train {name}" and not s.cached for s in steps)
+    }
+    if not any((settings.home / "numba").glob("*")):
+        fixed += sum(COMPILING.get(family, 0.0) for family in new)
+    peak = max((step.cost.memory for step in steps), default=0.0)
+    disk = sum(step.cost.disk for step in steps)
+    disk += TRACKING * bool(new)
+    return Plan(
+        steps=steps,
+        tokens=tokens,
+        seconds=fixed + START_SERVERS + work,
+        # Without Ray partitions go one by one.
+        seconds_direct=fixed
+        + sum(
+            step.cost.wall if step.name.startswith("train") else step.cost.seconds for step in steps
+        ),
+        memory=round(BASE + SERVERS + peak),
+        memory_direct=round(BASE + peak),
+        disk=round(disk),
+    )
+
+
+# --- walking through the job ----------------------------------------------------------------
+
+
+class _Unknown(dict[str, int]):
+    """The counts of a step that was not run: never zero, so that nothing is refused."""
+
+    def __missing__(self, _key: str) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class _Imagined(Store):
+    """A throw-away store that also finds what is in the real one, and what was imagined."""
+
+    real: Store
+    made: dict[str, Manifest] = field(default_factory=dict)
+
+    def find(self, step: str, recipe: str) -> Manifest | None:
+        """The manifest of a recipe, real or not."""
+        return self.made.get(recipe) or self.real.find(step, recipe) or super().find(step, recipe)
+
+    def reader(self, artifact: Artifact) -> Reader:
+        """Access to the parts of what is really there, where they really lie."""
+        if self.real.find(artifact.step, artifact.recipe):
+            return self.real.reader(artifact)
+        return super().reader(artifact)
+
+
+@dataclass
+class _Looker(Runner):
+    """Looks every step up and runs none.
+
+    Attributes:
+        seen: the steps in their order, with whether they are in the store.
+        tokens: of the training text, if that is in the store.
+    """
+
+    seen: list[tuple[str, bool]] = field(default_factory=list)
+    tokens: int = 0
+
+    def run(
+        self,
+        step: Step[Any],
+        inputs: Mapping[str, Artifact],
+        params: Any,
+        *,
+        label: str = "",
+        resources: Resources | None = None,
+        in_driver: bool = False,
+    ) -> Artifact:
+        return self._look(step, step.name, inputs, params, label)
+
+    def map(
+        self,
+        step: Step[Any],
+        over: Mapping[str, Artifact],
+        params: Any,
+        *,
+        whole: Mapping[str, Artifact] | None = None,
+        label: str = "",
+    ) -> Artifact:
+        return self._look(step, f"{step.name}[]", {**over, **(whole or {})}, params, label)
+
+    def _look(
+        self, step: Step[Any], key: str, inputs: Mapping[str, Artifact], params: Any, label: str
+    ) -> Artifact:
+        assert isinstance(self.store, _Imagined)
+        name = f"{step.name} {label}".strip()
+        recipe = recipe_of(key, step.version, params, inputs)
+        found = self.store.real.find(step.name, recipe)
+        self.seen.append((name, found is not None))
+        if found is None:
+            stats: Stats = _Unknown()
+            # Its content is made up from the recipe, so what needs it is not found either.
+            found = Manifest(f"imagined {recipe}", step.name, step.version, recipe, (), stats)
+            self.store.made[recipe] = found
+        elif name == "tokenize train":
+            self.tokens = int(found.stats.get("tokens", 0))
+        return found.handle()
+
+    def holds(self, artifact: Artifact) -> bool:
+        """Whether an artifact is really there."""
+        return not artifact.kind.startswith("imagined")
+
+
+def _walk(job: Job) -> None:
+    job.check()
+    corpus = job.corpus()
+    for name, family in job.config.families.items():
+        _walk_family(job, corpus, name, family)
+
+
+def _walk_family(job: Job, corpus: Corpus, name: str, family: FamilyConfig) -> None:
+    config, runner = job.config, job.runner
+    assert isinstance(runner, _Looker)
+    text = TextPipeline(config.corpus.normalize, config.corpus.tokenize)
+    params = Train(family, text, config.seed, config.replicate)
+    model = runner.run(TRAIN, prepare(runner, corpus, family), params, label=name)
+    if runner.holds(model):
+        evaluate_model(runner, model, corpus, config.evaluation, name)
+    else:
+        runner.seen.append((f"evaluate {name}", False))
+
+
+# --- what steps cost ------------------------------------------------------------------------
+
+
+def _costs(config: RunConfig, settings: Settings, sample: Sample) -> dict[str, Cost]:
+    slow = REFERENCE_SPEED / speed()
+    threads = min(settings.threads, sample.partitions)
+    costs = {
+        name: Cost(
+            step.seconds * sample.factor,
+            1 if name.split(" ")[0] in ("dedup", "types") else threads,
+            STEP,
+            step.disk * sample.factor,
+        )
+        for name, step in sample.steps.items()
+    }
+    for split in ("valid", "test"):  # supplied ones go the same way as the training text
+        for stage in ("ingest", "normalize", "dedup"):
+            costs.setdefault(f"{stage} {split}", costs[f"{stage} train"])
+    for name, family in config.families.items():
+        for step, cost in _family_costs(name, family, config, settings, sample):
+            costs[step] = Cost(cost.seconds * slow, cost.threads, cost.memory, cost.disk)
+    return costs
+
+
+def _family_costs(
+    name: str, family: FamilyConfig, config: RunConfig, settings: Settings, sample: Sample
+) -> Iterable[tuple[str, Cost]]:
+    wants = family.wants()["vocabulary"]
+    assert isinstance(wants, WantsVocabulary)
+    words = sample.n_types(wants.min_count)
+    words = min(words, wants.max_size or words) + len(wants.reserved)
+    tokens = sample.n_tokens("train")
+    held_out = sum(sample.n_tokens(split) for split in config.evaluation.splits)
+    yield f"vocabulary {family.family}", Cost(words * 1e-6, 1, STEP, words * 15)
+    match family:
+        case ngram.Config():
+            yield from _ngram_costs(name, family, sample, held_out, settings)
+        case word2vec.Config():
+            work = family.dim * family.window * (1 + family.negatives)
+            table = words * family.dim * 4.0
+            visits = tokens * family.epochs
+            memory = 4 * table + 4 * tokens + 20 * MEBI
+            yield (
+                f"train {name}",
+                Cost(visits * work * SWEEP, settings.threads, memory, 4 * table),
+            )
+            yield f"evaluate {name}", _vectors_cost(words, family.dim)
+        case nplm.Config():
+            wide = family.context * family.embedding
+            weights = words * (family.hidden + family.embedding) + wide * family.hidden
+            flops = 2.0 * (words * family.hidden + wide * family.hidden)
+            visits = (tokens + sample.n_sentences()) * family.epochs
+            memory = 16 * weights + 16.0 * family.batch_size * words + 150 * MEBI
+            threads = settings.threads
+            yield (
+                f"train {name}",
+                Cost(visits * 3 * flops * FLOP, threads, memory, 8 * weights),
+            )
+            scoring = Cost(held_out * flops * FLOP, 1, memory)
+            vectors = _vectors_cost(words, family.embedding)
+            yield (
+                f"evaluate {name}",
+                Cost(scoring.seconds + vectors.seconds, 1, vectors.memory, vectors.disk),
+            )
+
+
+def _ngram_costs(
+    name: str, family: ngram.Config, sample: Sample, held_out: float, settings: Settings
+) -> Iterable[tuple[str, Cost]]:
+    n, distinct = family.order, sample.n_ngrams(family.order)
+    windows = sample.n_tokens("train") + sample.n_sentences()
+    rows = distinct * (4 * n + 8)
+    threads = min(settings.threads, sample.partitions)
+    yield "ngrams", Cost(0.25 + windows * n * WINDOW, threads, STEP, min(rows * 1.3, windows * 28))
+    yield "ngrams-merge", Cost(distinct * n * WINDOW / 3, 1, 2 * rows, rows)
+    yield "ngrams-map", Cost(distinct * n * WINDOW / 2, 1, 3 * rows, rows)
+    # With every order come the shorter n-grams of its own; MLflow keeps a copy of the model.
+    model = distinct * max(14, 22 * n - 42)
+    yield f"train {name}", Cost(distinct * n * NGRAM, 1, distinct * n * NGRAM_WORK, 2 * model)
+    yield f"evaluate {name}", Cost(0.05 + held_out * 1e-6, 1, STEP, 4096)
+
+
+def _vectors_cost(words: float, dim: int) -> Cost:
+    return Cost(0.4 + words * dim * VECTOR, 1, 64 * MEBI + 8 * words * dim, 10_000)
+
+
+# --- showing it -----------------------------------------------------------------------------
+
+
+def show_plan(plan: Plan) -> Group:
+    """The plan for a terminal."""
+    table = Table(box=None)
+    table.add_column("step")
+    table.add_column("")
+    for heading in ("time", "memory", "disk"):
+        table.add_column(heading, justify="right")
+    for step in plan.steps:
+        cost = step.cost
+        cells = (
+            ("cached", "", "", "")
+            if step.cached
+            else ("to do", span(cost.wall), _bytes(cost.memory), _bytes(cost.disk))
+        )
+        table.add_row(step.name, *cells, style="dim" if step.cached else "")
+    cached = sum(step.cached for step in plan.steps)
+    return Group(
+        table,
+        "",
+        f"{cached} of {len(plan.steps)} steps are cached",
+        f"text    about {human(plan.tokens)} training tokens",
+        f"time    about {span(plan.seconds)}, or {span(plan.seconds_direct)} with --direct",
+        f"memory  about {_bytes(plan.memory)}, or {_bytes(plan.memory_direct)} with --direct",
+        f"disk    about {_bytes(plan.disk)} more",
+    )
+
+
+def _bytes(number: float) -> str:
+    return f"{number / 2**30:.1f} GB" if number >= 2**30 else f"{number / MEBI:.0f} MB"
