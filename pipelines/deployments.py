@@ -9,7 +9,7 @@ from prefect import Flow
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.deployments.runner import RunnerDeployment
-from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+from prefect.exceptions import ObjectAlreadyExists
 from prefect.schedules import Cron, Schedule
 from prefect.types.entrypoint import EntrypointType
 from prefect.workers.process import ProcessWorker
@@ -43,7 +43,7 @@ def register(settings: Settings) -> list[str]:
     ]
     with get_client(sync_client=True) as client:
         _ensure_pool(client)
-        return [_deploy(client, flow, name, schedule) for flow, name, schedule in offers]
+        return [_deploy(flow, name, schedule) for flow, name, schedule in offers]
 
 
 def _ensure_pool(client: SyncPrefectClient) -> None:
@@ -55,14 +55,7 @@ def _ensure_pool(client: SyncPrefectClient) -> None:
         client.create_work_pool(pool)
 
 
-def _deploy(
-    client: SyncPrefectClient, flow: Flow[..., Any], name: str, schedule: Schedule | None
-) -> str:
-    try:
-        client.read_deployment_by_name(f"{flow.name}/{name}")
-        schedule = None
-    except ObjectNotFound:
-        pass
+def _deploy(flow: Flow[..., Any], name: str, schedule: Schedule | None) -> str:
     deployment = RunnerDeployment.from_flow(
         flow,
         name=name,
@@ -72,5 +65,6 @@ def _deploy(
         # The worker has lexloom installed: nothing is fetched or copied for a run.
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
-    deployment.apply()
+    # An empty list keeps the schedules of a deployment that is there; None would clear them.
+    deployment.apply(schedules=[])
     return deployment.full_name

@@ -25,7 +25,7 @@ def embeddings(
     """Read a corpus, train and compare the families of a recipe, register the models.
 
     Args:
-        recipe: A recipe by name, or the path of a YAML file
+        recipe: A recipe by name, or the full path of a YAML file on the worker's machine
         families: Train only these families; all that the recipe has if empty
         overrides: Changes of the form a.b=c, such as families.word2vec.dim=50
     """

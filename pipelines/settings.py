@@ -107,6 +107,8 @@ ENVIRONMENT = {
     "PREFECT_CLI_PROMPT": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Ray's default of 15 starves training on a machine that does anything else.
+    "RAY_worker_niceness": "0",
     "TOKENIZERS_PARALLELISM": "false",
     # Threads that spin while they wait cost several times the work itself on a shared machine.
     "OMP_WAIT_POLICY": "passive",

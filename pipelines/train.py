@@ -2,13 +2,15 @@
 
 Prefect makes a form of a flow's parameters, and the server refuses values that do not fit. The UI
 replaces nested values whole, so a family's settings are parameters themselves: the signature of
-each flow is made from the fields of the family's ``Config``.
+each flow is made from the fields of the family's ``Config``. A field that is left at its default
+takes what the recipe says of the family.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, get_args, get_type_hints
 
 from prefect import Flow, flow
@@ -25,7 +27,11 @@ _COMMON: dict[str, tuple[Any, Any]] = {
     "recipe": (
         Annotated[
             str,
-            Field(description="The corpus of this recipe, or of this YAML file", min_length=1),
+            Field(
+                description="A recipe, or the full path of a YAML file on the worker's machine; "
+                "it gives the corpus, and the settings that the form leaves at their defaults",
+                min_length=1,
+            ),
         ],
         "sample",
     ),
@@ -39,7 +45,7 @@ def _train(config: type[Any]) -> Flow[..., RunResult]:
     def train(recipe: str, seed: int, **settings: Any) -> RunResult:
         def run() -> RunResult:
             base = resolve(recipe).model_dump(mode="json")
-            families = {config.family: {"family": config.family, **settings}}
+            families = {config.family: merged(config, base["families"].values(), settings)}
             result = job(parse({**base, "families": families, "seed": seed})).run()
             show_result(result)
             return result
@@ -66,6 +72,16 @@ def _train(config: type[Any]) -> Flow[..., RunResult]:
         persist_result=False,
     )
     return made(train)
+
+
+def merged(
+    config: type[Any], families: Iterable[Mapping[str, Any]], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The settings of a family: a recipe's, under those of a form that are not the default."""
+    defaults = {field.name: field.default for field in dataclasses.fields(config)}
+    ours = (family for family in families if family["family"] == config.family)
+    said = next(ours, {"family": config.family})
+    return {**said, **{key: value for key, value in settings.items() if value != defaults[key]}}
 
 
 def _description(hint: Any) -> str:

@@ -49,6 +49,8 @@ class Gate:
         thresholds: limits by score, ``similarity.wordsim353`` or ``perplexity.test``.
         no_regression: scores that must not be worse than the champion's, each with how much worse
             is still passed over, in its own unit.
+        slack: the same for all other scores that compare with the champion's, as a share of its
+            score; None compares none of them.
         automatic: hold every version against the gate when it is registered; else only a person
             promotes.
     """
@@ -62,6 +64,10 @@ class Gate:
         Mapping[str, Annotated[float, Field(ge=0)]],
         Field(description="Scores that may be at most so much worse than the champion's"),
     ] = field(default_factory=dict)
+    slack: Annotated[
+        float | None,
+        Field(ge=0, description="Share by which any other score may be worse than the champion's"),
+    ] = 0.2
     automatic: Annotated[bool, Field(description="Promote without being asked")] = True
 
 
@@ -100,7 +106,22 @@ def objections(gate: Gate, candidate: Version, champion: Version | None) -> tupl
     for name, tolerance in gate.no_regression.items():
         if objection := _regression(name, tolerance, candidate, champion):
             found.append(objection)
+    if gate.slack is not None and champion is not None:
+        for best in champion.scores:
+            if best.name not in gate.no_regression and _compares(
+                _score(candidate, best.name), best
+            ):
+                tolerance = gate.slack * abs(best.value or 0.0)
+                if objection := _regression(best.name, tolerance, candidate, champion):
+                    found.append(objection)
     return tuple(found)
+
+
+def _compares(score: Score | None, best: Score) -> bool:
+    """Whether a score can be held against the champion's; an undefined one falls behind it."""
+    if score is None or best.value is None:
+        return False
+    return score.value is None or not incomparable(score, best)
 
 
 def _regression(

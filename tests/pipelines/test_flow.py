@@ -13,10 +13,11 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.settings import PREFECT_HOME, temporary_settings
 from prefect.testing.utilities import prefect_test_harness
 
+from models import word2vec
 from models.families import FAMILIES
 from pipelines.embeddings import embeddings
 from pipelines.flow import concluding
-from pipelines.train import TRAIN_FLOWS, train_word2vec
+from pipelines.train import TRAIN_FLOWS, merged, train_word2vec
 from tasks.errors import InputError
 from tasks.step import RayCluster, as_prefect_task
 
@@ -127,3 +128,11 @@ def test_the_main_flow_refuses_a_config_before_it_starts(recipe: Path) -> None:
     assert state.is_failed()
     assert "there is no setting 'dmi'" in str(state.message)
     assert task_states(state) == {}
+
+
+def test_a_form_changes_what_it_says_and_leaves_the_recipe_the_rest() -> None:
+    config = word2vec.Config
+    form = {"dim": 100, "window": 5, "epochs": 1}
+    recipe = [{"family": "ngram", "order": 3}, {"family": "word2vec", "dim": 20, "epochs": 7}]
+    assert merged(config, recipe, form) == {"family": "word2vec", "dim": 20, "epochs": 1}
+    assert merged(config, recipe[:1], form) == {"family": "word2vec", "epochs": 1}

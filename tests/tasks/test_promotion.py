@@ -53,7 +53,8 @@ def version(number: int, *scores: Score, tags: Mapping[str, str] | None = None) 
 
 CHAMPION = version(1, perplexity(100.0), spearman(0.4))
 BEST = Gate(
-    thresholds={"perplexity.test": Bound(maximum=120), "similarity.pairs": Bound(minimum=0.3)}
+    thresholds={"perplexity.test": Bound(maximum=120), "similarity.pairs": Bound(minimum=0.3)},
+    slack=None,
 )
 NOT_WORSE = Gate(no_regression={"perplexity.test": 2.0, "similarity.pairs": 0.01})
 
@@ -62,6 +63,10 @@ NOT_WORSE = Gate(no_regression={"perplexity.test": 2.0, "similarity.pairs": 0.01
     ("gate", "scores", "champion", "reason"),
     [
         (Gate(), (), CHAMPION, None),
+        (Gate(), (perplexity(119.0), spearman(0.33)), CHAMPION, None),
+        (Gate(), (perplexity(121.0),), CHAMPION, "121.0, worse than the 100.0"),
+        (Gate(), (perplexity(500.0, "v2"), spearman(0.4)), CHAMPION, None),
+        (Gate(), (spearman(None),), CHAMPION, "undefined"),
         (BEST, (perplexity(120.0), spearman(0.3)), CHAMPION, None),
         (BEST, (perplexity(120.1), spearman(0.3)), None, "perplexity.test is 120.1, above 120.0"),
         (BEST, (perplexity(90.0), spearman(0.29)), None, "pairs is 0.290, below 0.300"),

@@ -60,6 +60,10 @@ def test_deployments_are_registered_one_of_them_with_a_schedule(api: Any, stack:
 def test_registering_again_keeps_a_schedule_that_was_switched_on(
     api: Any, stack: stacks.Stack, stack_home: Path
 ) -> None:
+    made = api.call("GET", "/deployments/name/train-ngram/train-ngram")["id"]
+    # As the UI makes one: without a slug.
+    hourly = {"schedule": {"cron": "0 * * * *", "timezone": "UTC"}, "active": False}
+    api.call("POST", f"/deployments/{made}/schedules", [hourly])
     nightly = api.call("GET", "/deployments/name/embeddings/nightly")
     schedule = f"/deployments/{nightly['id']}/schedules/{nightly['schedules'][0]['id']}"
     api.call("PATCH", schedule, {"active": True})
@@ -70,6 +74,8 @@ def test_registering_again_keeps_a_schedule_that_was_switched_on(
         subprocess.run(command, env=env, check=True, capture_output=True)
         (kept,) = api.call("GET", "/deployments/name/embeddings/nightly")["schedules"]
         assert kept["active"] is True
+        (kept,) = api.call("GET", "/deployments/name/train-ngram/train-ngram")["schedules"]
+        assert kept["schedule"]["cron"] == "0 * * * *"
     finally:
         api.call("PATCH", schedule, {"active": False})
 
