@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,13 +35,21 @@ def home(cli_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEXLOOM_HOME", str(cli_home))
 
 
-def task_states(state: Any) -> dict[str, str]:
-    """The states of a flow run's tasks by name."""
+def task_states(state: Any, last: str = "") -> dict[str, str]:
+    """The states of a flow run's tasks by name, once the server knows how the last one ended.
+
+    Task runs reach the server as events, so it may learn of them after the flow has ended.
+    """
     run = FlowRunFilter(id=FlowRunFilterId(any_=[state.state_details.flow_run_id]))
+    deadline = time.monotonic() + 60
     with get_client(sync_client=True) as client:
-        return {
-            task.name: task.state_name or "" for task in client.read_task_runs(flow_run_filter=run)
-        }
+        while True:
+            tasks = client.read_task_runs(flow_run_filter=run)
+            over = {task.name for task in tasks if task.state and task.state.is_final()}
+            whole = len(over) == len(tasks) and (not last or last in over)
+            if whole or time.monotonic() > deadline:
+                return {task.name: task.state_name or "" for task in tasks}
+            time.sleep(0.2)
 
 
 def test_every_family_has_a_flow_of_its_own_with_its_settings_as_parameters() -> None:
@@ -58,7 +67,7 @@ def test_a_flow_shows_its_steps_and_reuses_them(recipe: Path, ray_cluster: RayCl
     first = train_word2vec(**settings, return_state=True)
     assert first.is_completed(), first.message
     second = train_word2vec(**settings, return_state=True)
-    states = task_states(second)
+    states = task_states(second, last="report")
     assert states.pop("register word2vec") == "Completed"
     assert states.pop("report") == "Completed"
     assert set(states.values()) == {"Reused"}
@@ -86,7 +95,7 @@ def test_a_permanent_error_comes_out_of_a_flow_as_it_is() -> None:
     state = failing(return_state=True)
     assert state.is_failed()
     assert state.message == "a.txt: this file is broken\n  -> mend it"
-    assert task_states(state) == {"reading": "Failed"}
+    assert task_states(state, last="reading") == {"reading": "Failed"}
 
 
 def test_a_transient_error_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

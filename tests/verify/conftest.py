@@ -81,10 +81,20 @@ class Api:
         self.call("POST", f"/flow_runs/{run}/set_state", body)
 
     def tasks(self, run: str) -> list[tuple[str, str]]:
-        """The task runs of a run in order: name and state."""
+        """The task runs of a run in order, name and state, once nothing more comes.
+
+        They reach the server as events, so it may learn of them after the run has ended.
+        """
         body = {"flow_runs": {"id": {"any_": [run]}}, "sort": "EXPECTED_START_TIME_ASC"}
-        found = self.call("POST", "/task_runs/filter", body)
-        return [(task["name"], task["state_name"]) for task in found]
+        before: list[tuple[str, str]] | None = None
+        deadline = time.monotonic() + 30
+        while True:
+            found = self.call("POST", "/task_runs/filter", body)
+            states = [(task["name"], task["state_name"]) for task in found]
+            if states == before or time.monotonic() > deadline:
+                return states
+            before = states
+            time.sleep(2.0)
 
     def artifacts(self, run: str) -> list[Any]:
         """The artifacts of a run."""
