@@ -81,20 +81,19 @@ class Api:
         self.call("POST", f"/flow_runs/{run}/set_state", body)
 
     def tasks(self, run: str) -> list[tuple[str, str]]:
-        """The task runs of a run in order, name and state, once nothing more comes.
-
-        They reach the server as events, so it may learn of them after the run has ended.
-        """
+        """The task runs of a run in order: name and state."""
         body = {"flow_runs": {"id": {"any_": [run]}}, "sort": "EXPECTED_START_TIME_ASC"}
-        before: list[tuple[str, str]] | None = None
-        deadline = time.monotonic() + 30
-        while True:
-            found = self.call("POST", "/task_runs/filter", body)
-            states = [(task["name"], task["state_name"]) for task in found]
-            if states == before or time.monotonic() > deadline:
-                return states
-            before = states
-            time.sleep(2.0)
+        found = self.call("POST", "/task_runs/filter", body)
+        return [(task["name"], task["state_name"]) for task in found]
+
+    def settled_tasks(self, run: str) -> list[tuple[str, str]]:
+        """The task runs of a run that has ended; Prefect records them a moment later."""
+        seen, since = self.tasks(run), time.monotonic()
+        while time.monotonic() - since < 4:
+            time.sleep(0.5)
+            if (now := self.tasks(run)) != seen:
+                seen, since = now, time.monotonic()
+        return seen
 
     def artifacts(self, run: str) -> list[Any]:
         """The artifacts of a run."""

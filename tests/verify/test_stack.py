@@ -95,7 +95,7 @@ def test_a_run_with_a_changed_parameter_finishes_and_redoes_no_more(api: Any, re
     assert first["state_type"] == "COMPLETED", first["state"]["message"]
     second = api.wait(api.run("train-word2vec/train-word2vec", **common, dim=12))
     assert second["state_type"] == "COMPLETED", second["state"]["message"]
-    states = dict(api.tasks(second["id"]))
+    states = dict(api.settled_tasks(second["id"]))
     assert [states[name] for name in CORPUS] == ["Reused"] * len(CORPUS)
     assert states["vocabulary word2vec"] == "Reused"
     assert states["train word2vec"] == states["evaluate word2vec"] == "Completed"
@@ -141,7 +141,7 @@ def test_a_failed_run_that_is_retried_redoes_only_what_failed(api: Any, recipe: 
     failed = api.wait(run)
     assert failed["state_type"] == "FAILED"
     assert "no word" in failed["state"]["message"]
-    first = dict(api.tasks(run))
+    first = dict(api.settled_tasks(run))
     assert (first["train ngram"], first["train word2vec"]) == ("Completed", "Failed")
 
     config.write_text(good)
@@ -150,7 +150,7 @@ def test_a_failed_run_that_is_retried_redoes_only_what_failed(api: Any, recipe: 
     mended = api.wait(run)
     assert mended["state_type"] == "COMPLETED", mended["state"]["message"]
     assert mended["run_count"] == 2
-    again = dict(api.tasks(run))  # of each name the last
+    again = dict(api.settled_tasks(run))  # of each name the last
     assert [again[name] for name in CORPUS] == ["Reused"] * len(CORPUS)
     assert (again["train ngram"], again["train word2vec"]) == ("Reused", "Completed")
 
