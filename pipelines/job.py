@@ -26,7 +26,8 @@ from tasks.prepare import prepare
 from tasks.promotion import Promotion, promote
 from tasks.registry import check_name, find_version, register
 from tasks.report import write_report
-from tasks.step import Outcome, Resources, Runner
+from tasks.runner import Outcome, Runner
+from tasks.step import Resources
 from tasks.train import TRAIN, Train
 
 T = TypeVar("T")

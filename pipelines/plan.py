@@ -30,7 +30,8 @@ from tasks.corpus import Corpus
 from tasks.evaluation import evaluate_model
 from tasks.models import TextPipeline
 from tasks.prepare import prepare
-from tasks.step import Resources, Runner, Step
+from tasks.runner import Runner
+from tasks.step import Resources, Step
 from tasks.store import Reader, Store
 from tasks.train import TRAIN, Train
 

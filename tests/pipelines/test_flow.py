@@ -19,8 +19,9 @@ from models.families import FAMILIES
 from pipelines.embeddings import embeddings
 from pipelines.flow import concluding
 from pipelines.train import TRAIN_FLOWS, merged, train_word2vec
+from tasks.cluster import RayCluster
 from tasks.errors import InputError
-from tasks.step import RayCluster, as_prefect_task
+from tasks.prefect_task import as_prefect_task
 
 
 @pytest.fixture(scope="module", autouse=True)

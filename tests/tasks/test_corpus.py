@@ -11,14 +11,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from models.family import WantsVocabulary
 from models.vocabulary import LM_RESERVED
+from tasks.cluster import RayCluster
 from tasks.corpus import SPLITS, Corpus, CorpusConfig, build_corpus
 from tasks.dedup import DEDUP
 from tasks.errors import InputError
 from tasks.ingest import INGEST
 from tasks.normalize import NORMALIZE, Normalize
+from tasks.runner import Runner
 from tasks.sources import Source
 from tasks.split import SPLIT, Fractions
-from tasks.step import RayCluster, Runner
 from tasks.store import Store
 from tasks.tokenize import TOKENIZE, Tokenize
 from tasks.vocabulary import TYPES, VOCABULARY
