@@ -242,8 +242,8 @@ def test_an_object_store_keeps_the_same_contract(s3: str, store: Store, tmp_path
 
 def test_two_processes_on_an_object_store_end_with_one_set(s3: str, tmp_path: Path) -> None:
     program = (
+        "import sys; from pathlib import Path; from tasks.store import Store;"
         "from tasks.runner import Runner; import tests.tasks.steps as steps;"
-        "from tasks.step import Runner; import tests.tasks.steps as steps;"
         "steps.DELAY = 0.05;"
         "print(steps.pipeline(Runner(Store(sys.argv[1], Path(sys.argv[2])))).content)"
     )
@@ -254,6 +254,7 @@ def test_two_processes_on_an_object_store_end_with_one_set(s3: str, tmp_path: Pa
         for _ in range(2)
     ]
     contents = {process.communicate()[0] for process in both}
+    assert [process.returncode for process in both] == [0, 0]
     assert len(contents) == 1
     remote = Store(f"{s3}/two", tmp_path)
     folders = [
