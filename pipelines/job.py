@@ -28,6 +28,7 @@ from tasks.registry import check_name, find_version, register
 from tasks.report import write_report
 from tasks.runner import Outcome, Runner
 from tasks.step import Resources
+from tasks.tracking import read_curves
 from tasks.train import TRAIN, Train
 
 T = TypeVar("T")
@@ -196,6 +197,7 @@ class Job:
             content=trained.artifact.content,
             reused=trained.reused,
             registered=Registered(version.name, version.version, version.aliases),
+            curves=read_curves(uri, registered.run_id),
             neighbours=read_neighbours(reader),
         )
         return Trained(name, trained.artifact, row, promotion)
@@ -216,6 +218,7 @@ class Job:
                 "git commit": git_commit(),
                 **self.labels,
             },
+            store=self.runner.store,
         )
         return path
 

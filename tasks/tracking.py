@@ -124,6 +124,19 @@ def create_run(
     return str(run.info.run_id)
 
 
+def read_curves(tracking_uri: str, run_id: str) -> dict[str, list[tuple[float, float]]]:
+    """The metrics of a run that were logged more than once, as (step, value), by name."""
+    client = connect(tracking_uri)
+    with answering(tracking_uri):
+        names = sorted(client.get_run(run_id).data.metrics)
+        histories = {name: client.get_metric_history(run_id, name) for name in names}
+    return {
+        name: sorted((metric.step, metric.value) for metric in history)
+        for name, history in histories.items()
+        if len(history) > 1
+    }
+
+
 def log_params(client: MlflowClient, run_id: str, params: Mapping[str, Any]) -> None:
     """The parameters of a training, one for every leaf; the family's settings without prefix."""
     from mlflow.entities import Param
