@@ -121,15 +121,17 @@ class Job:
         """The whole job."""
         began = time.monotonic()
         self.check()
-        corpus = self.corpus()
-        trained = tuple(self.train(corpus, name) for name in self.config.families)
-        path = self.effect("report", lambda: self.report(corpus, trained))
+        with self.runner.store.files.in_use():
+            corpus = self.corpus()
+            trained = tuple(self.train(corpus, name) for name in self.config.families)
+            path = self.effect("report", lambda: self.report(corpus, trained))
         outcomes = tuple(self.runner.outcomes)
         return RunResult(corpus, trained, path, outcomes, time.monotonic() - began)
 
     def corpus(self) -> Corpus:
         """The corpus, read or found."""
-        return build_corpus(self.runner, self.config.corpus)
+        with self.runner.store.files.in_use():
+            return build_corpus(self.runner, self.config.corpus)
 
     def train(self, corpus: Corpus, name: str) -> Trained:
         """One family: inputs, model, scores, registration, gate."""
