@@ -1,21 +1,175 @@
-"""The commands about corpora, each usable on a file alone."""
+"""The commands about corpora, each usable on files alone."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.cli_common import AsJson, Home, Verbose, begin, out, print_json
+from pipelines.cli_common import AsJson, Changes, Home, Verbose, begin, out, print_json
 
 if TYPE_CHECKING:
+    from pipelines.counting import Counting
     from tasks.lineage import Wanted
 
-corpus = typer.Typer(help="Corpora: read, count, look into them.", no_args_is_help=True)
+corpus = typer.Typer(
+    help="Corpora: read, count, look into them. Each command takes files, or a recipe.",
+    no_args_is_help=True,
+)
+
+Text = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...|RECIPE",
+        help="Files and globs, packed or not, - for standard input; or a recipe (sample, a .yaml)",
+    ),
+]
+Top = Annotated[int, typer.Option("--top", min=0, help="Show so many; 0 for all")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", help="Write the whole table: .tsv, .parquet, or - for standard output"),
+]
+
+
+@contextmanager
+def _counting(text: list[str], changes: list[str] | None, verbose: bool) -> Iterator[Counting]:
+    """What counts a text in this process, with its progress shown."""
+    settings, console = begin(verbose)
+    from pipelines.console import Watch, quieten
+    from pipelines.counting import Counting, config_of
+
+    config = config_of(text, changes or [])
+    with Watch(console) as watch:
+        if not verbose:
+            quieten(settings.home / "logs" / "corpus.log")
+        yield Counting.at(config, settings, watch)
+
+
+@corpus.command()
+def ingest(
+    text: Text,
+    changes: Changes = None,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Read documents, and say what became of every record."""
+    with _counting(text, changes, verbose) as counting:
+        made = counting.corpus()
+    if as_json:
+        print_json({"content": made.content, "stages": made.stats})
+    else:
+        from pipelines.corpus_tables import stages_table
+
+        out().print(stages_table(made))
+
+
+@corpus.command()
+def stats(
+    text: Text,
+    changes: Changes = None,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Tokens, types, lengths, and how the vocabulary grows with the text."""
+    with _counting(text, changes, verbose) as counting:
+        figures = counting.figures()
+    if as_json:
+        print_json(figures)
+    else:
+        from pipelines.corpus_tables import figures_table
+
+        out().print(figures_table(figures))
+
+
+@corpus.command()
+def show(
+    text: Text,
+    documents: Annotated[
+        int, typer.Option("--documents", "-n", min=0, help="So many documents")
+    ] = 5,
+    drops: Annotated[bool, typer.Option("--drops", help="What was dropped, and why")] = False,
+    word: Annotated[
+        str, typer.Option("--word", "-w", help="This word with the tokens around it")
+    ] = "",
+    changes: Changes = None,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Documents as they came out, what was dropped, or a word among its neighbours."""
+    with _counting(text, changes, verbose) as counting:
+        rows = (
+            counting.drops(documents)
+            if drops
+            else counting.concordance(word, documents)
+            if word
+            else counting.documents(documents)
+        )
+    if as_json:
+        print_json(rows)
+    else:
+        from pipelines.corpus_tables import rows_table
+
+        out().print(rows_table(rows))
+
+
+@corpus.command()
+def vocab(
+    text: Text,
+    top: Top = 20,
+    min_count: Annotated[int, typer.Option(min=1, help="Only words seen so often")] = 1,
+    file: Out = None,
+    changes: Changes = None,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Count words: the most frequent first, ties by their bytes."""
+    with _counting(text, changes, verbose) as counting:
+        table = counting.vocabulary(min_count)
+    _answer(table, top, file, as_json)
+
+
+@corpus.command()
+def ngrams(
+    text: Text,
+    order: Annotated[int, typer.Option("--order", "-o", min=1, max=16, help="Words of one")] = 3,
+    top: Top = 20,
+    min_count: Annotated[int, typer.Option(min=1, help="Only those seen so often")] = 1,
+    file: Out = None,
+    changes: Changes = None,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Count n-grams within sentences, with <s> and </s> at their ends."""
+    with _counting(text, changes, verbose) as counting:
+        table = counting.ngrams(order, min_count)
+    _answer(table, top, file, as_json)
+
+
+def _answer(table: object, top: int, file: Path | None, as_json: bool) -> None:
+    """Write a table where it is wanted, or show the head of it."""
+    import pyarrow as pa
+
+    from pipelines.corpus_tables import counts_table, write_counts
+
+    assert isinstance(table, pa.Table)
+    if file is not None:
+        write_counts(table, file)
+        return
+    head = table.slice(0, top) if top else table
+    if as_json:
+        print_json(head.to_pylist())
+    else:
+        out().print(counts_table(head, table.num_rows))
 
 
 # --- what is kept ---------------------------------------------------------------------------

@@ -61,6 +61,7 @@ class Corpus:
         documents: the documents of each split.
         types: counts of every surface form of the training split.
         stats: counts by stage ("ingest train"): read, dropped by reason, kept, tokens.
+        stages: the artifact of every stage.
     """
 
     config: CorpusConfig
@@ -68,6 +69,7 @@ class Corpus:
     documents: Mapping[Split, Artifact]
     types: Artifact
     stats: Mapping[str, Stats] = field(default_factory=dict)
+    stages: Mapping[str, Artifact] = field(default_factory=dict)
 
     @property
     def content(self) -> str:
@@ -114,7 +116,7 @@ def build_corpus(runner: Runner, config: CorpusConfig) -> Corpus:
             where=str(config.train),
             remedy="add documents (a line can be one), or lower split.valid and split.test",
         )
-    return Corpus(config, tokens, chosen, types, stats)
+    return Corpus(config, tokens, chosen, types, stats, stages)
 
 
 @dataclass(frozen=True)
