@@ -63,17 +63,19 @@ def run(
     overrides = [*(changes or []), *([f"replicate={time.time_ns() // 1000}"] if fresh else [])]
     chosen = names(families)
     config = resolve(recipe, families=chosen, overrides=overrides)
-    from pipelines import display
+    from pipelines import display, foretold
     from pipelines.running import run_directly, run_flow
 
-    if direct:
-        result = run_directly(config, settings, console, verbose=verbose)
-    else:
-        result = run_flow(recipe, chosen, overrides, settings, console, verbose=verbose)
+    with foretold.Measured(settings.home) as took:
+        if direct:
+            result = run_directly(config, settings, console, verbose=verbose)
+        else:
+            result = run_flow(recipe, chosen, overrides, settings, console, verbose=verbose)
+    told = foretold.compare(config, settings, result, took, direct=direct)
     if as_json:
-        print_json(display.result_json(result, settings))
+        print_json({**display.result_json(result, settings), "plan": told})
     else:
-        display.show_result(out(), result, settings)
+        display.show_result(out(), result, settings, told)
 
 
 @app.command()
@@ -87,10 +89,13 @@ def plan(
 ) -> None:
     """Show what a run would do: steps, what is cached, memory, disk and time. Starts nothing."""
     settings, _ = begin(verbose)
+    from pipelines import foretold
     from pipelines.plan import make_plan, show_plan
     from pipelines.recipes import resolve
 
-    made = make_plan(resolve(recipe, families=names(families), overrides=changes or []), settings)
+    config = resolve(recipe, families=names(families), overrides=changes or [])
+    made = make_plan(config, settings)
+    foretold.keep(made, config, settings)
     if as_json:
         print_json(made.to_json())
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -13,8 +14,10 @@ from tasks.leaderboard import leaderboard, leaderboard_json
 from tasks.promotion import Promotion
 
 
-def show_result(out: Console, result: RunResult, settings: Settings) -> None:
-    """The leaderboard, where everything lies, and what to try next."""
+def show_result(
+    out: Console, result: RunResult, settings: Settings, plan: Mapping[str, Any] | None = None
+) -> None:
+    """The leaderboard, where everything lies, how right a plan was, and what to try next."""
     out.print(leaderboard(result.rows))
     for trained in result.trained:
         if trained.promotion.reasons:
@@ -23,7 +26,12 @@ def show_result(out: Console, result: RunResult, settings: Settings) -> None:
                 f"{trained.promotion.name} did not become champion: {reasons}", style="yellow"
             )
     reused = sum(outcome.reused for outcome in result.outcomes)
-    out.print(f"{span(result.seconds)}, {reused} of {len(result.outcomes)} steps reused\n")
+    out.print(f"{span(result.seconds)}, {reused} of {len(result.outcomes)} steps reused")
+    if plan:
+        shares = [f"{plan[name]['foretold'] / max(plan[name]['took'], 1e-9):.2g}" for name in plan]
+        about = [f"{share} times the {name}" for share, name in zip(shares, plan, strict=True)]
+        out.print("the plan foretold " + ", ".join(about) + " that it took", highlight=False)
+    out.print()
     places = {
         "report": result.report,
         "models": settings.store,
