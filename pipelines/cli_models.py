@@ -123,7 +123,7 @@ def pull(
             force=force,
             progress=lambda done, total, unit: watch.advance("pull", done, total, unit),
         )
-    out().print(path, soft_wrap=True, highlight=False)
+    out().print(path, soft_wrap=True, highlight=False, markup=False)
 
 
 def evaluate(
@@ -167,7 +167,7 @@ def evaluate(
         print_json({"model": opened.reference, "scores": [score.to_json() for score in scores]})
     else:
         for score in scores:
-            out().print(score.line, highlight=False)
+            out().print(score.line, highlight=False, markup=False)
 
 
 # --- questions ------------------------------------------------------------------------------
