@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
+    from click import Context
     from rich.console import Console
 
     from pipelines.settings import Settings
@@ -46,6 +48,21 @@ Families = Annotated[
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="NAME@ALIAS, NAME/VERSION, or a pulled folder")
 ]
+
+
+class Stopped(Exception):
+    """Ctrl-C, as something that click does not take for its own."""
+
+
+class Interruptible(TyperGroup):
+    """The commands; click would say "Aborted" and return 1 if one is interrupted."""
+
+    def invoke(self, ctx: Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise Stopped from interrupt
 
 
 def begin(verbose: bool, *, stack: bool = True, chatty: bool = False) -> tuple[Settings, Console]:
