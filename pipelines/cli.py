@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 import sys
 import time
 from typing import Annotated
@@ -16,7 +17,9 @@ from pipelines.cli_common import (
     Changes,
     Families,
     Home,
+    Interruptible,
     Recipe,
+    Stopped,
     Verbose,
     begin,
     names,
@@ -26,6 +29,7 @@ from pipelines.cli_common import (
 
 app = typer.Typer(
     name="lexloom",
+    cls=Interruptible,
     help="A corpus goes in; registered, evaluated, comparable language-embedding models come out.",
     epilog="Begin with: lexloom run sample",
     no_args_is_help=True,
@@ -58,6 +62,7 @@ def run(
 ) -> None:
     """Make the corpus, train and compare the families, register the models."""
     settings, console = begin(verbose)
+    console.print(f"  reading {recipe}", style="dim", highlight=False, markup=False)
     from pipelines.recipes import resolve
 
     overrides = [*(changes or []), *([f"replicate={time.time_ns() // 1000}"] if fresh else [])]
@@ -142,8 +147,11 @@ def down(home: Home = None, verbose: Verbose = False) -> None:
     """Stop the local stack, and whatever runs on it."""
     settings, _ = begin(verbose, stack=False)
     from pipelines import stack
+    from tasks.tracking import bury_dead_if_possible
 
     stopped = stack.down(settings.home)
+    if stopped:
+        bury_dead_if_possible(settings.tracking_uri)
     out().print(f"{stopped} processes stopped" if stopped else "nothing was up")
 
 
@@ -173,10 +181,11 @@ app.command()(cli_corpus.gc)
 
 def main() -> None:
     """Run the command line; errors that a person can mend are told in one message."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
     try:
         app()
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted; what was finished is kept\n")
+    except (KeyboardInterrupt, Stopped):
+        sys.stderr.write("stopped; run the same command again: what was done is kept\n")
         sys.exit(130)
     except Exception as error:
         if cli_common.shows_tracebacks:

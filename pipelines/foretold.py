@@ -59,7 +59,7 @@ def compare(
     figures = {
         "time": took.seconds,
         "memory": took.memory,
-        "disk": took.grown + _disk(result, settings),
+        "disk": took.grown + _written(result, settings),
     }
     return {
         name: {"foretold": told, "took": found}

@@ -126,11 +126,14 @@ def test_a_run_ends_with_where_everything_is(cli: Cli, recipe: Path, trained: An
 
 
 def test_a_registered_model_is_shown_asked_and_pulled(
-    cli: Cli, recipe: Path, trained: Any, tmp_path: Path
+    cli: Cli, recipe: Path, trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (first, *_) = json.loads(cli("models", "list", "--json").out)
     assert first["name"] == "sea-word2vec"
-    assert "sea-word2vec" in cli("models", "list").out
+    monkeypatch.setenv("COLUMNS", "20")  # which is not asked where there is no terminal
+    listed = cli("models", "list").out.splitlines()
+    assert len(listed) == 1 + len(json.loads(cli("models", "list", "--json").out))
+    assert "sea-word2vec" in listed[1]
     shown = cli("models", "show", "sea-word2vec@champion")
     assert (shown.code, "content" in shown.out) == (0, True)
 
