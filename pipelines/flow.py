@@ -112,7 +112,7 @@ def abandon(settings: Settings) -> None:
 
 def _of_ray(process: psutil.Process) -> bool:
     try:
-        return process.name().startswith("ray")
+        return bool(process.name().startswith("ray"))
     except psutil.Error:
         return False
 
