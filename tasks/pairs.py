@@ -6,11 +6,8 @@ does grow is an accumulator of one row a thread and a few numbers for each row o
 
 from __future__ import annotations
 
-import collections
-import itertools
 import mmap
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +26,7 @@ from models.kernels.cooccurrence import (
 )
 from models.kernels.ngram import frozen
 from tasks.errors import InputError
-from tasks.spool import Spool
+from tasks.spool import Spool, in_order
 
 _ENTRIES = 1 << 20
 """Entries of a block at most, besides those of one row; less of it with little memory."""
@@ -180,17 +177,9 @@ def add_tables(
         finally:
             spare.append(row)
 
-    with ThreadPoolExecutor(threads) as pool:
-        running: collections.deque[tuple[int, Future[list[Block]]]] = collections.deque()
-        waiting = iter(spans)
-        for span in itertools.islice(waiting, threads):
-            running.append((span[1], pool.submit(work, span)))
-        while running:
-            end, future = running.popleft()
-            yield from future.result()
-            for span in itertools.islice(waiting, 1):
-                running.append((span[1], pool.submit(work, span)))
-            progress(end, n_words)
+    for (_, end), blocks in zip(spans, in_order(work, spans, threads), strict=True):
+        yield from blocks
+        progress(end, n_words)
 
 
 def _buffers(n_words: int, memory: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import itertools
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 _KINDS = {"i8": "I64", "u4": "U32", "i4": "I32", "u1": "U8"}
 """What the safetensors library calls types, in the order in which it writes them."""
@@ -77,3 +83,13 @@ def spool(scratch: Path, empty: Mapping[str, NDArray[Any]]) -> Iterator[Spool]:
             yield growing
         finally:
             growing.close()
+
+
+def in_order(work: Callable[[T], U], items: Iterable[T], threads: int) -> Iterator[U]:
+    """``map`` in threads that never has more than ``threads`` results waiting."""
+    waiting, running = iter(items), collections.deque[Future[U]]()
+    with ThreadPoolExecutor(threads) as pool:
+        running.extend(pool.submit(work, item) for item in itertools.islice(waiting, threads))
+        while running:
+            yield running.popleft().result()
+            running.extend(pool.submit(work, item) for item in itertools.islice(waiting, 1))
