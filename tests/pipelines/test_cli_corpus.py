@@ -61,6 +61,32 @@ def test_ngrams_are_counted_within_sentences(cli: Cli, file: Path) -> None:
     assert {row["ngram"]: row["count"] for row in json.loads(done.out)} == pairs
 
 
+def test_plain_words_are_counted_as_they_are(cli: Cli, file: Path) -> None:
+    done = cli("corpus", "vocab", str(file), "--plain", "whitespace", "--top", "0", "--json")
+    assert done.code == 0, done.err
+    assert {row["type"]: row["count"] for row in json.loads(done.out)} == expected()
+    missing = cli("corpus", "vocab", "/no/such.txt", "--plain", "words")
+    assert (missing.code, missing.out) == (2, "")
+
+
+def test_pairs_are_weighed_by_their_distance(cli: Cli, file: Path) -> None:
+    options = ["--window", "2", "--top", "0", "--json", "--set", "tokenize.scheme=whitespace"]
+    done = cli("corpus", "cooccurrence", str(file), *options)
+    assert done.code == 0, done.err
+    pairs: Counter[tuple[str, ...]] = Counter()
+    for line in TEXT.splitlines():
+        words = line.split()
+        for i, word in enumerate(words):
+            for distance in (1, 2):
+                for other in words[i + distance : i + distance + 1]:
+                    # The table is symmetric and half of it is shown: itself beside itself twice.
+                    pairs[tuple(sorted((word, other)))] += (2 if word == other else 1) / distance
+    found = {tuple(sorted((r["word"], r["beside"]))): r["weight"] for r in json.loads(done.out)}
+    assert found == pytest.approx(dict(pairs))
+    wide = cli("corpus", "cooccurrence", str(file), "--window", "40")
+    assert (wide.code, "--window: a window of 40 is too wide" in wide.err) == (2, True)
+
+
 def test_a_corpus_is_looked_into(cli: Cli, file: Path) -> None:
     documents = json.loads(cli("corpus", "show", str(file), "--json").out)
     assert [row["text"] for row in documents][-1] == "naïve 日本 loom"
