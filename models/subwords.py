@@ -152,7 +152,7 @@ def learn_pieces(
 ) -> list[tuple[str, float]]:
     """Pieces with their log-probabilities, the most probable first, ties by code points.
 
-    Every character of the alphabet is a piece, however rare. Memory: 64 bytes for each character
+    Every character of the alphabet that occurs is a piece, however rare. Memory: 64 bytes for each character
     of the distinct words.
 
     Args:
@@ -163,11 +163,13 @@ def learn_pieces(
     """
     from models.kernels.unigram import expected_counts, removal_losses, viterbi_counts
 
-    text = _Text.of(words, counts, sorted(set(alphabet)))
+    text = _Text.of(words, counts, sorted(set(alphabet) & set().union(*words)))
+    if not len(text.codes):
+        return []
     pieces, n = text.seeds(max(_SEEDS * size, 100_000))
     alive = np.ones(n, np.bool_)
     places = np.bincount(pieces.table[pieces.table >= 0], minlength=n)
-    logs = _log(np.maximum(places, 0.5), alive)
+    logs = _log(places.astype(np.float64), alive)
     keep = np.arange(n) < len(text.alphabet)
     target = max(size, len(text.alphabet))
     while True:
@@ -246,11 +248,8 @@ class _Text:
         room = np.repeat(self.starts[1:], sizes) - np.arange(n)
         table = np.full((n, MAX_PIECE), -1, np.int32)
         table[:, 0] = self.codes
-        example, first = np.unique(self.codes, return_index=True)[1], width
-        # Characters that were asked for but are never seen have no place; they point to the first.
-        places = np.zeros(width, np.int64)
-        places[self.codes[example]] = example
-        examples, lengths, scores = [places], [np.ones(width, np.int64)], [np.full(width, np.inf)]
+        examples = [np.unique(self.codes, return_index=True)[1]]
+        lengths, scores, first = [np.ones(width, np.int64)], [np.full(width, np.inf)], width
         previous = self.codes
         at = np.arange(n)
         for length in range(2, MAX_PIECE + 1):

@@ -8,6 +8,7 @@ extra of the package, ``segmenters``.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from typing import Literal
@@ -92,6 +93,8 @@ def _library(setting: Unspaced) -> Segment:
 
         words = Tokenizer(wakati=True)
         return lambda run: words.tokenize(run)
+    # Without this, to import the library makes a folder in the user's home.
+    os.environ.setdefault("PYTHAINLP_READ_ONLY", "1")
     from pythainlp.tokenize import word_tokenize
 
     return lambda run: word_tokenize(run, engine="newmm")
