@@ -152,8 +152,8 @@ def learn_pieces(
 ) -> list[tuple[str, float]]:
     """Pieces with their log-probabilities, the most probable first, ties by code points.
 
-    Every character of the alphabet that occurs is a piece, however rare. Memory: 64 bytes for each character
-    of the distinct words.
+    Every character of the alphabet that occurs is a piece, however rare. Memory: 64 bytes for each
+    character of the distinct words.
 
     Args:
         words: distinct words.

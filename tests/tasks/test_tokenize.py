@@ -104,9 +104,9 @@ def test_no_character_or_byte_is_lost(text: str) -> None:
     ]
 
 
-treebank_parts = st.sampled_from(
-    ['"', "''", ".", "..", "...", "'", "n't", "can", "not", "cannot", "a", "Mr.", "U.S.", ")", "(", "]", "``", "`", "“", "”", "’", "s", "'s", ",", ":", ";", "3", "1,000", "--", "-", "—", "'tis", "'twas", "more'n", "d'ye", "gonna", "wanna", "?", "!", "*", "»", "«", "$", "%", "x"] + [" "] * 15
-)  # fmt: skip
+TREEBANK = """ " '' . .. ... ' n't can not cannot a Mr. U.S. ) ( ] `` ` “ ” ’ s 's , : ; 3 1,000 --
+- — 'tis 'twas more'n d'ye gonna wanna ? ! * » « $ % x"""
+treebank_parts = st.sampled_from([*TREEBANK.split(), *" " * 15])
 
 
 @pytest.mark.parametrize("line", ['He said, "I can\'t."', "''tis. )", "end .'", ""])
@@ -177,6 +177,16 @@ def test_a_partition_keeps_every_token_in_its_place(
             "sentences": tokens.n_sentences,
             "tokens": tokens.n_tokens,
         }
+
+
+def test_white_space_is_pythons(store: Store) -> None:
+    text = "x".join(chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000 and c != 10)
+    artifact = Runner(store).map(
+        TOKENIZE, {"documents": documents(store, [f" {text} ", ""])}, TokenizeStep(WHITESPACE)
+    )
+    part = read_tokens(store.reader(artifact)).partitions[0]
+    assert [part.types[i] for i in part.text.ids] == text.split()
+    assert part.text.documents.tolist() == [0, 1, 1]
 
 
 def test_nothing_is_cut(store: Store) -> None:
