@@ -20,9 +20,7 @@ from models.text import Sentences
 from pipelines.cli_common import UNFOLDED
 from tasks.errors import InputError
 from tasks.evaluation import nearest
-from tasks.normalize import normalize_text
 from tasks.registry import OpenedModel, Version
-from tasks.tokenize import tokenize_text
 
 Ranking = list[tuple[str, float]]
 
@@ -86,7 +84,7 @@ def surprise(opened: OpenedModel, text: str) -> dict[str, Any]:
             where=opened.reference,
             remedy="ask a language model, such as ngram or nplm",
         )
-    lines = tokenize_text(normalize_text(text, opened.text.normalize), opened.text.tokenize)
+    lines = opened.text.sentences(text)
     if not lines:
         raise InputError("there are no words in this text", where="TEXT")
     vocabulary = model.vocabulary

@@ -19,7 +19,10 @@ from tasks.vocabulary import VOCABULARY
 
 
 def prepare(runner: Runner, corpus: Corpus, family: Family) -> dict[str, Artifact]:
-    """The inputs of a family by role, made by whatever steps they take."""
+    """The inputs of a family by role, made by whatever steps they take.
+
+    What the corpus learnt to make tokens is among them, for the model's text pipeline.
+    """
     wants = family.wants()
     wanted = wants["vocabulary"]
     if not isinstance(wanted, WantsVocabulary):
@@ -38,4 +41,4 @@ def prepare(runner: Runner, corpus: Corpus, family: Family) -> dict[str, Artifac
                 settings = Cooccurrence(want.window, want.weights, want.side, want.boundary)
                 return count_cooccurrence(runner, corpus.tokens["train"], vocabulary, settings)
 
-    return {role: artifact(want) for role, want in wants.items()}
+    return {role: artifact(want) for role, want in wants.items()} | dict(corpus.learnt)
