@@ -14,6 +14,7 @@ from zoneinfo import available_timezones
 from pydantic import AfterValidator, AliasChoices, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from pipelines.wording import plainly
 from tasks.errors import ConfigError
 
 
@@ -80,7 +81,7 @@ class Settings(BaseSettings):
             name = "_".join(str(part) for part in first["loc"]).upper()
             where = name if name.endswith("TRACKING_URI") else f"LEXLOOM_{name}"
             raise ConfigError(
-                f"{first['msg'].removeprefix('Value error, ')}, not {first['input']!r}",
+                plainly(first)[0],
                 where=where,
                 remedy="change or unset this environment variable",
             ) from None

@@ -41,7 +41,7 @@ def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 MISTAKES: dict[str, tuple[Sequence[str], int, str]] = {
     "unknown key": (["--set", "families.word2vec.dmi=3"], 2, "there is no setting 'dmi'"),
-    "wrong type": (["--set", "families.word2vec.dim=x"], 2, "must be a valid integer"),
+    "wrong type": (["--set", "families.word2vec.dim=x"], 2, "must be a whole number, not 'x'"),
     "missing file": (["--set", "corpus.train.paths=[/no/such.txt]"], 2, "/no/such.txt: there is"),
     "empty corpus": (["--set", "corpus.train.paths=[EMPTY]"], 2, "the corpus is empty"),
     "rare words": (["--set", "families.word2vec.min_count=9999"], 1, "no word of the training"),
