@@ -12,7 +12,6 @@ import typer
 from typer.core import TyperGroup
 
 if TYPE_CHECKING:
-    from click import Context
     from rich.console import Console
 
     from pipelines.settings import Settings
@@ -57,7 +56,7 @@ class Stopped(Exception):
 class Interruptible(TyperGroup):
     """The commands; click would say "Aborted" and return 1 if one is interrupted."""
 
-    def invoke(self, ctx: Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         try:
             return super().invoke(ctx)

@@ -187,8 +187,9 @@ def _explain(error: ErrorDetails, value: Any, source: str, marks: Mapping[Key, i
             "this setting is missing", where=where, remedy=f"add `{path[-1]}:` with its value"
         )
     problem, remedy = plainly(error)
-    if "mapping" in problem and (names := keys_at(value, path)):
-        remedy = f"write one of its keys below it: {', '.join(names)}"
+    keys = keys_at(value, path) if "must be a mapping" in problem else None
+    if keys:
+        remedy = f"write one of its keys below it: {', '.join(keys)}"
     return ConfigError(problem, where=where, remedy=remedy)
 
 

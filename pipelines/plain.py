@@ -42,7 +42,7 @@ def load(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
         raise ConfigError(
             f"this is not YAML: {problem}",
             where=f"{path}{line}",
-            remedy="check indentation and brackets up to this line; quote what has * : # or { in it",
+            remedy="check indentation and brackets up to here; quote what has * : # or { in it",
         ) from None
     if not isinstance(value, dict):
         raise ConfigError(

@@ -54,10 +54,12 @@ def resolve(
         value, marks, source = RECIPES[recipe]().model_dump(mode="json"), {}, ""
     else:
         path = Path(recipe).expanduser()
-        if path.suffix not in (".yaml", ".yml") and not path.exists():
+        if not path.exists():
+            folder = "" if path.is_absolute() else f" in {Path.cwd()}"
             raise ConfigError(
-                f"there is no recipe {recipe!r}, and no such file",
-                remedy="recipes are: " + ", ".join(RECIPES) + "; a file is YAML",
+                f"there is no recipe {recipe!r}, and no such file{folder}",
+                remedy=f"recipes are: {', '.join(RECIPES)}; a file is YAML; from the Prefect UI, "
+                "name it by its full path on the machine of the worker",
             )
         value, marks = load(path)
         value = anchored(value, path.absolute().parent)

@@ -105,6 +105,8 @@ ENVIRONMENT = {
     # On a busy machine SQLite may take longer than 10 s to get its turn.
     "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
     "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",
+    # It then answers 503, and clients try again after 2, 4, 8 ... seconds.
+    "PREFECT_CLIENT_MAX_RETRIES": "7",
     "PREFECT_CLI_PROMPT": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
