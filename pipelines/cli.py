@@ -124,6 +124,7 @@ def up(
     settings, console = begin(verbose, stack=False, chatty=True)
     from pipelines import stack
     from pipelines.console import Watch
+    from pipelines.display import models_page
 
     with Watch(console) as watch, watch.doing("local stack"):
         ports = stack.Ports(prefect_port, mlflow_port, ray_port)
@@ -133,7 +134,7 @@ def up(
         return
     for name, value in {
         "Prefect": started.prefect,
-        "MLflow": started.mlflow,
+        "MLflow": models_page(started.mlflow),
         "Ray": started.ray,
         "logs": started.logs,
     }.items():

@@ -112,7 +112,7 @@ def abandon(settings: Settings) -> None:
 
 def _of_ray(process: psutil.Process) -> bool:
     try:
-        return bool(process.name().startswith("ray"))
+        return str(process.name()).startswith("ray")
     except psutil.Error:
         return False
 
@@ -183,7 +183,8 @@ def show_result(result: RunResult) -> None:
         _flat(result.rows), key=f"leaderboard-{name}", description="One row a family"
     )
     create_markdown_artifact(
-        f"[{result.report}]({result.report.as_uri()})\n\n{leaderboard_markdown(result.rows)}",
+        # Browsers refuse to follow a link from a page to a file.
+        f"`{result.report}`\n\n{leaderboard_markdown(result.rows)}",
         key=f"report-{name}",
         description="Where the report lies on the machine of the run, and the leaderboard",
     )
