@@ -144,7 +144,7 @@ def _read(
     markup = config.normalize.markup
     if markup == "auto":
         markup = "wikitext" if source.format == "wikipedia" else "none"
-    step = NormalizeStep(replace(config.normalize, markup=markup))
+    step = NormalizeStep.of(replace(config.normalize, markup=markup))
     normalized = runner.map(NORMALIZE, {"documents": raw}, step, label=label)
     _refuse_empty(runner, source, raw, normalized)
     inputs = {"documents": normalized} | ({"train": against.normalized} if against else {})
