@@ -13,7 +13,9 @@ from models.family import Split
 from tasks.artifacts import Artifact, Stats, digest
 from tasks.dedup import DEDUP, Deduplicate
 from tasks.errors import InputError
+from tasks.filters import FILTER, Filters, FilterStep
 from tasks.ingest import INGEST, Ingest
+from tasks.neardup import NEAR, SIGN, NearDuplicates
 from tasks.normalize import NORMALIZE, Normalize, NormalizeStep
 from tasks.sources import SAMPLE, Source, import_source
 from tasks.split import SPLIT, Fractions, Select
@@ -42,7 +44,12 @@ class CorpusConfig:
     valid: Annotated[Source | None, Field(description="Validation text, if supplied")] = None
     test: Annotated[Source | None, Field(description="Test text, if supplied")] = None
     normalize: Annotated[Normalize, Field(description="How text is normalized")] = Normalize()  # noqa: RUF009 - frozen
+    filters: Annotated[Filters, Field(description="Which documents are kept")] = Filters()  # noqa: RUF009 - frozen
     deduplicate: Annotated[bool, Field(description="Keep one of equal documents")] = True
+    near_duplicates: Annotated[
+        NearDuplicates | None,
+        Field(description="Keep one of documents that say nearly the same; {} for the usual rule"),
+    ] = None
     split: Annotated[
         Fractions, Field(description="Shares cut out of the training text, if none is supplied")
     ] = Fractions()  # noqa: RUF009 - frozen
@@ -101,7 +108,7 @@ def build_corpus(runner: Runner, config: CorpusConfig) -> Corpus:
     chosen: dict[Split, Artifact] = {}
     tokens: dict[Split, Artifact] = {}
     for name, (documents, select) in selections.items():
-        over = {"documents": documents.normalized, "kept": documents.kept}
+        over = {"documents": documents.filtered, "kept": documents.kept}
         chosen[name] = runner.map(SPLIT, over, select, label=name)
         step = TokenizeStep(config.tokenize)
         tokens[name] = runner.map(TOKENIZE, {"documents": chosen[name]}, step, label=name)
@@ -119,9 +126,9 @@ def build_corpus(runner: Runner, config: CorpusConfig) -> Corpus:
 
 @dataclass(frozen=True)
 class _Documents:
-    """The normalized documents of a source, and which of them deduplication kept."""
+    """The documents of a source that came through the filters, and which of them are kept."""
 
-    normalized: Artifact
+    filtered: Artifact
     kept: Artifact
 
 
@@ -146,20 +153,32 @@ def _read(
         markup = "wikitext" if source.format == "wikipedia" else "none"
     step = NormalizeStep.of(replace(config.normalize, markup=markup))
     normalized = runner.map(NORMALIZE, {"documents": raw}, step, label=label)
-    _refuse_empty(runner, source, raw, normalized)
-    inputs = {"documents": normalized} | ({"train": against.normalized} if against else {})
+    stages |= {f"ingest {label}": raw, f"normalize {label}": normalized}
+    filtered, seen = normalized, [raw, normalized]
+    if config.filters.enabled:
+        over = {"documents": normalized}
+        filtered = runner.map(FILTER, over, FilterStep.of(config.filters), label=label)
+        stages[f"filter {label}"] = filtered
+        seen.append(filtered)
+    _refuse_empty(runner, source, seen)
+    inputs = {"documents": filtered} | ({"train": against.filtered} if against else {})
     kept = runner.run(DEDUP, inputs, Deduplicate(config.deduplicate), label=label)
-    stages |= {f"ingest {label}": raw, f"normalize {label}": normalized, f"dedup {label}": kept}
-    return _Documents(normalized, kept)
+    stages[f"dedup {label}"] = kept
+    if near := config.near_duplicates:
+        signatures = runner.map(SIGN, {"documents": filtered}, near, label=label)
+        kept = runner.run(NEAR, {"kept": kept, "signatures": signatures}, near, label=label)
+        stages[f"near {label}"] = kept
+    return _Documents(filtered, kept)
 
 
-def _refuse_empty(runner: Runner, source: Source, raw: Artifact, normalized: Artifact) -> None:
+def _refuse_empty(runner: Runner, source: Source, stages: list[Artifact]) -> None:
     """Raises InputError if no document came through, saying what became of them."""
-    read, kept = (runner.store.manifest(artifact).stats for artifact in (raw, normalized))
-    if kept["kept"]:
+    counts = [runner.store.manifest(artifact).stats for artifact in stages]
+    read = counts[0]
+    if counts[-1]["kept"]:
         return
     dropped = Counter[str]()
-    for stats in (read, kept):
+    for stats in counts:
         for key, count in stats.items():
             if key.startswith("dropped.") and isinstance(count, int) and count:
                 dropped[key.removeprefix("dropped.")] += count
