@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines import cli_common, cli_models
+from pipelines import cli_common, cli_corpus, cli_models
 from pipelines.cli_common import (
     AsJson,
     Changes,
@@ -33,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(cli_corpus.corpus, name="corpus")
 app.add_typer(cli_models.models, name="models")
 app.add_typer(cli_models.query, name="query")
 
@@ -162,6 +163,7 @@ def deploy(home: Home = None, verbose: Verbose = False) -> None:
 
 app.command()(cli_models.pull)
 app.command()(cli_models.evaluate)
+app.command()(cli_corpus.gc)
 
 
 def main() -> None:

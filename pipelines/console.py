@@ -23,7 +23,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from tasks.step import Outcome
+from tasks.runner import Outcome
 
 LINE_EVERY = 15.0
 """Seconds between progress lines where there is no terminal for a bar."""
@@ -69,7 +69,7 @@ class _Far(ProgressColumn):
 
 @dataclass
 class Watch:
-    """Shows steps as they run; a ``tasks.step.Observer`` and a context manager.
+    """Shows steps as they run; a ``tasks.runner.Observer`` and a context manager.
 
     Attributes:
         console: where to; bars if it is a terminal.

@@ -24,9 +24,11 @@ from prefect.states import Cancelled, Failed
 from pipelines.config import RunConfig
 from pipelines.job import Job, RunResult
 from pipelines.settings import Settings
+from tasks.cluster import RayCluster
 from tasks.errors import LexloomError
 from tasks.leaderboard import Row, leaderboard_markdown
-from tasks.step import Observer, Outcome, RayCluster, Runner, Unobserved, as_prefect_task
+from tasks.prefect_task import as_prefect_task
+from tasks.runner import Observer, Outcome, Runner, Unobserved
 from tasks.store import Store
 
 T = TypeVar("T")

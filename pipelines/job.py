@@ -26,7 +26,9 @@ from tasks.prepare import prepare
 from tasks.promotion import Promotion, promote
 from tasks.registry import check_name, find_version, register
 from tasks.report import write_report
-from tasks.step import Outcome, Resources, Runner
+from tasks.runner import Outcome, Runner
+from tasks.step import Resources
+from tasks.tracking import read_curves
 from tasks.train import TRAIN, Train
 
 T = TypeVar("T")
@@ -119,15 +121,17 @@ class Job:
         """The whole job."""
         began = time.monotonic()
         self.check()
-        corpus = self.corpus()
-        trained = tuple(self.train(corpus, name) for name in self.config.families)
-        path = self.effect("report", lambda: self.report(corpus, trained))
+        with self.runner.store.files.in_use():
+            corpus = self.corpus()
+            trained = tuple(self.train(corpus, name) for name in self.config.families)
+            path = self.effect("report", lambda: self.report(corpus, trained))
         outcomes = tuple(self.runner.outcomes)
         return RunResult(corpus, trained, path, outcomes, time.monotonic() - began)
 
     def corpus(self) -> Corpus:
         """The corpus, read or found."""
-        return build_corpus(self.runner, self.config.corpus)
+        with self.runner.store.files.in_use():
+            return build_corpus(self.runner, self.config.corpus)
 
     def train(self, corpus: Corpus, name: str) -> Trained:
         """One family: inputs, model, scores, registration, gate."""
@@ -195,6 +199,7 @@ class Job:
             content=trained.artifact.content,
             reused=trained.reused,
             registered=Registered(version.name, version.version, version.aliases),
+            curves=read_curves(uri, registered.run_id),
             neighbours=read_neighbours(reader),
         )
         return Trained(name, trained.artifact, row, promotion)
@@ -215,6 +220,7 @@ class Job:
                 "git commit": git_commit(),
                 **self.labels,
             },
+            store=self.runner.store,
         )
         return path
 

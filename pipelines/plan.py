@@ -30,7 +30,8 @@ from tasks.corpus import Corpus
 from tasks.evaluation import evaluate_model
 from tasks.models import TextPipeline
 from tasks.prepare import prepare
-from tasks.step import Resources, Runner, Step
+from tasks.runner import Runner
+from tasks.step import Resources, Step
 from tasks.store import Reader, Store
 from tasks.train import TRAIN, Train
 
@@ -113,11 +114,7 @@ def make_plan(config: RunConfig, settings: Settings) -> Plan:
         ConfigError: what a run would refuse before it starts.
         InputError: a source cannot be read.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        real = Store(settings.store, settings.home / "cache")
-        imagined = _Imagined(folder, Path(folder), real)
-        runner = _Looker(imagined)
-        _walk(Job(config, settings, runner))
+    runner = _look(config, settings)
     costs = dict[str, Cost]()
     tokens = runner.tokens
     if not all(cached for _, cached in runner.seen):
@@ -129,6 +126,20 @@ def make_plan(config: RunConfig, settings: Settings) -> Plan:
         for name, cached in runner.seen
     )
     return _total(config, settings, steps, tokens)
+
+
+def found_for(config: RunConfig, settings: Settings) -> list[tuple[str, str]]:
+    """The artifacts that a run of a config would find in the store: step and recipe of each."""
+    return _look(config, settings).found
+
+
+def _look(config: RunConfig, settings: Settings) -> _Looker:
+    """Walk through the job of a config without computing anything."""
+    with tempfile.TemporaryDirectory() as folder:
+        real = Store(settings.store, settings.home / "cache")
+        runner = _Looker(_Imagined(folder, Path(folder), real))
+        _walk(Job(config, settings, runner))
+    return runner
 
 
 def _total(config: RunConfig, settings: Settings, steps: tuple[Planned, ...], tokens: int) -> Plan:
@@ -199,6 +210,7 @@ class _Looker(Runner):
 
     seen: list[tuple[str, bool]] = field(default_factory=list)
     tokens: int = 0
+    found: list[tuple[str, str]] = field(default_factory=list)
 
     def run(
         self,
@@ -236,7 +248,9 @@ class _Looker(Runner):
             # Its content is made up from the recipe, so what needs it is not found either.
             found = Manifest(f"imagined {recipe}", step.name, step.version, recipe, (), stats)
             self.store.made[recipe] = found
-        elif name == "tokenize train":
+            return found.handle()
+        self.found.append((step.name, recipe))
+        if name == "tokenize train":
             self.tokens = int(found.stats.get("tokens", 0))
         return found.handle()
 

@@ -14,7 +14,7 @@ from pipelines.console import Watch, quieten
 from pipelines.job import Job, RunResult
 from pipelines.recipes import RECIPES
 from pipelines.settings import Settings
-from tasks.step import Runner
+from tasks.runner import Runner
 from tasks.store import Store
 
 

@@ -17,9 +17,9 @@ from tasks.filters import FILTER, Filters, FilterStep
 from tasks.ingest import INGEST, Ingest
 from tasks.neardup import NEAR, SIGN, NearDuplicates
 from tasks.normalize import NORMALIZE, Normalize, NormalizeStep
+from tasks.runner import Runner
 from tasks.sources import SAMPLE, Source, import_source
 from tasks.split import SPLIT, Fractions, Select
-from tasks.step import Runner
 from tasks.tokenize import TOKENIZE, Tokenize, TokenizeStep
 from tasks.vocabulary import TYPES, Types
 
@@ -68,6 +68,7 @@ class Corpus:
         documents: the documents of each split.
         types: counts of every surface form of the training split.
         stats: counts by stage ("ingest train"): read, dropped by reason, kept, tokens.
+        stages: the artifact of every stage.
     """
 
     config: CorpusConfig
@@ -75,6 +76,7 @@ class Corpus:
     documents: Mapping[Split, Artifact]
     types: Artifact
     stats: Mapping[str, Stats] = field(default_factory=dict)
+    stages: Mapping[str, Artifact] = field(default_factory=dict)
 
     @property
     def content(self) -> str:
@@ -121,7 +123,7 @@ def build_corpus(runner: Runner, config: CorpusConfig) -> Corpus:
             where=str(config.train),
             remedy="add documents (a line can be one), or lower split.valid and split.test",
         )
-    return Corpus(config, tokens, chosen, types, stats)
+    return Corpus(config, tokens, chosen, types, stats, stages)
 
 
 @dataclass(frozen=True)

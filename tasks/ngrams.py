@@ -30,7 +30,8 @@ from models.text import NgramCounts
 from models.vocabulary import LM_RESERVED
 from tasks.artifacts import Artifact, Stats
 from tasks.errors import InputError
-from tasks.step import Context, Runner, Step
+from tasks.runner import Runner
+from tasks.step import Context, Step
 from tasks.store import Reader, Writer
 from tasks.tokenize import TYPES_TABLE, read_tokens
 from tasks.vocabulary import read_vocabulary

@@ -6,7 +6,7 @@ from models.family import Family, Want, WantsNgrams, WantsTokens, WantsVocabular
 from tasks.artifacts import Artifact
 from tasks.corpus import Corpus
 from tasks.ngrams import count_ngrams
-from tasks.step import Runner
+from tasks.runner import Runner
 from tasks.vocabulary import VOCABULARY
 
 

@@ -30,7 +30,7 @@ from tasks.leaderboard import (
     leaderboard_markdown,
     standing,
 )
-from tasks.step import Outcome
+from tasks.runner import Outcome
 from tasks.store import Store
 from tasks.vocabulary import read_types
 

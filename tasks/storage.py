@@ -9,11 +9,13 @@ import json
 import os
 import shutil
 import socket
+import stat
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,6 +62,22 @@ class Files(Protocol):
 
     def lease(self, path: str) -> contextlib.AbstractContextManager[None]:
         """Exclusive work on a recipe; waits while somebody else holds it."""
+        ...
+
+    def usage(self, path: str) -> tuple[int, float]:
+        """The bytes under a path, and when the newest of them was written, in seconds since 1970.
+
+        (0, 0.0) where there is nothing.
+        """
+        ...
+
+    def in_use(self, *, alone: bool = False) -> contextlib.AbstractContextManager[bool]:
+        """Say that the store is being used; ``alone`` asks for it without any company.
+
+        Yields:
+            whether that was granted: to be alone is not waited for. A store elsewhere knows no
+            such thing and grants everything.
+        """
         ...
 
     def scratch(self) -> Path:
@@ -132,6 +150,27 @@ class LocalFiles:
         with target.open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+    def usage(self, path: str) -> tuple[int, float]:
+        size, newest = 0, 0.0
+        target = self.root / path
+        for file in [target, *target.rglob("*")]:
+            with contextlib.suppress(FileNotFoundError):
+                about = file.lstat()
+                size += about.st_size if stat.S_ISREG(about.st_mode) else 0
+                newest = max(newest, about.st_mtime)
+        return size, newest
+
+    @contextlib.contextmanager
+    def in_use(self, *, alone: bool = False) -> Iterator[bool]:
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / ".in-use").open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH)
+                granted = True
+            except BlockingIOError:
+                granted = False
+            yield granted
 
     def scratch(self) -> Path:
         folder = self.root / ".scratch"
@@ -235,10 +274,31 @@ class RemoteFiles:
             thread.join()
             self.remove(path)
 
+    def usage(self, path: str) -> tuple[int, float]:
+        self._fs.invalidate_cache()
+        found = self._fs.find(self._path(path), detail=True).values()
+        times = [_written(about) for about in found]
+        return sum(int(about["size"]) for about in found), max(times, default=0.0)
+
+    @contextlib.contextmanager
+    def in_use(self, *, alone: bool = False) -> Iterator[bool]:
+        yield True
+
     def scratch(self) -> Path:
         folder = self.cache / ".scratch"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+
+def _written(about: Mapping[str, Any]) -> float:
+    """When a file was written, by whatever name its file system gives that; now if by none."""
+    for name in ("LastModified", "mtime", "last_modified", "updated", "created"):
+        value = about.get(name)
+        if isinstance(value, datetime):
+            return value.timestamp()
+        if isinstance(value, int | float):
+            return float(value)
+    return time.time()
 
 
 def _lease_text(holder: str) -> bytes:

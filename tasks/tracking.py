@@ -124,6 +124,39 @@ def create_run(
     return str(run.info.run_id)
 
 
+def trained_recipes(tracking_uri: str, store: str) -> set[str]:
+    """The recipes of all trainings over a store whose runs were not deleted."""
+    client = connect(tracking_uri)
+    with answering(tracking_uri):
+        everywhere = [one.experiment_id for one in client.search_experiments()]
+        found: set[str] = set()
+        token = None
+        while everywhere:
+            page = client.search_runs(everywhere, page_token=token)
+            found |= {
+                run.data.tags[RECIPE]
+                for run in page
+                if RECIPE in run.data.tags and run.data.tags.get(STORE) == store
+            }
+            token = page.token
+            if not token:
+                break
+    return found
+
+
+def read_curves(tracking_uri: str, run_id: str) -> dict[str, list[tuple[float, float]]]:
+    """The metrics of a run that were logged more than once, as (step, value), by name."""
+    client = connect(tracking_uri)
+    with answering(tracking_uri):
+        names = sorted(client.get_run(run_id).data.metrics)
+        histories = {name: client.get_metric_history(run_id, name) for name in names}
+    return {
+        name: sorted((metric.step, metric.value) for metric in history)
+        for name, history in histories.items()
+        if len(history) > 1
+    }
+
+
 def log_params(client: MlflowClient, run_id: str, params: Mapping[str, Any]) -> None:
     """The parameters of a training, one for every leaf; the family's settings without prefix."""
     from mlflow.entities import Param

@@ -20,7 +20,7 @@ os.environ |= {
     "HF_HUB_OFFLINE": "1",
 }
 
-from tasks.step import RayCluster
+from tasks.cluster import RayCluster
 from tasks.store import Store
 
 

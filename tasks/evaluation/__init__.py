@@ -36,7 +36,8 @@ from tasks.evaluation.sets import (
     read_text,
 )
 from tasks.models import TextPipeline, read_capabilities, read_model
-from tasks.step import Context, Runner, Step
+from tasks.runner import Runner
+from tasks.step import Context, Step
 from tasks.store import Reader
 from tasks.tokenize import read_tokens
 

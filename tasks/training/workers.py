@@ -26,8 +26,9 @@ import torch
 
 from models.family import Family, Learns
 from tasks.artifacts import Artifact
+from tasks.cluster import RayCluster
 from tasks.errors import ConfigError, LexloomError, TrainingError
-from tasks.step import Context, RayCluster, Resources
+from tasks.step import Context, Resources
 from tasks.training.checkpoint import Checkpoints
 from tasks.training.inputs import read_inputs
 from tasks.training.learn import Loop

@@ -41,9 +41,9 @@ from tasks.errors import TrainingError
 from tasks.evaluation import EvaluationConfig, evaluate_model, read_neighbours, read_scores
 from tasks.models import TextPipeline, capabilities, read_capabilities, read_model
 from tasks.prepare import prepare
+from tasks.runner import Runner
 from tasks.sources import Source
 from tasks.split import Fractions
-from tasks.step import Runner
 from tasks.store import Store
 from tasks.train import TRAIN, Train
 from tasks.training.inputs import read_inputs

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from pipelines.console import Watch, far, human, quieten, span
 from tasks.artifacts import Artifact
-from tasks.step import Outcome
+from tasks.runner import Outcome
 
 
 def outcome(name: str, *, reused: bool, computed: int = 1, total: int = 1) -> Outcome:

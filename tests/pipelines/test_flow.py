@@ -19,8 +19,9 @@ from models.families import FAMILIES
 from pipelines.embeddings import embeddings
 from pipelines.flow import concluding
 from pipelines.train import TRAIN_FLOWS, merged, train_word2vec
+from tasks.cluster import RayCluster
 from tasks.errors import InputError
-from tasks.step import RayCluster, as_prefect_task
+from tasks.prefect_task import as_prefect_task
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -75,6 +76,7 @@ def test_a_flow_shows_its_steps_and_reuses_them(recipe: Path, ray_cluster: RayCl
     result = second.result()
     assert [row.family for row in result.rows] == ["word2vec"]
     assert all(outcome.reused for outcome in result.outcomes)
+    assert "rank of the word" in result.report.read_text()
 
 
 def test_a_permanent_error_comes_out_of_a_flow_as_it_is() -> None:

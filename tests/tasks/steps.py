@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from tasks.artifacts import Artifact, Stats
-from tasks.step import Context, Runner, Step
+from tasks.runner import Runner
+from tasks.step import Context, Step
 from tasks.store import Reader, Store
 
 

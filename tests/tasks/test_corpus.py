@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from models.family import WantsVocabulary
 from models.vocabulary import LM_RESERVED
+from tasks.cluster import RayCluster
 from tasks.corpus import SPLITS, Corpus, CorpusConfig, build_corpus
 from tasks.dedup import DEDUP
 from tasks.errors import InputError
@@ -18,9 +19,9 @@ from tasks.filters import C4, Filters
 from tasks.ingest import INGEST
 from tasks.neardup import NearDuplicates
 from tasks.normalize import NORMALIZE, Normalize
+from tasks.runner import Runner
 from tasks.sources import Source
 from tasks.split import SPLIT, Fractions
-from tasks.step import RayCluster, Runner
 from tasks.store import Store
 from tasks.tokenize import TOKENIZE, Tokenize
 from tasks.vocabulary import TYPES, VOCABULARY
@@ -109,7 +110,7 @@ def test_a_second_run_does_nothing(store: Store, folder: Path) -> None:
         ({"name": "other"}, []),
         ({"normalize": Normalize(lowercase=True)}, STAGES),
         ({"deduplicate": False}, STAGES[1:]),
-        ({"filters": Filters(min_words=8)}, ["filter train", *STAGES[1:]]),
+        ({"filters": Filters(min_words=9)}, ["filter train", *STAGES[1:]]),
         ({"near_duplicates": NearDuplicates()}, ["signatures train", "near train", *STAGES[2:]]),
         ({"split": Fractions(0.2, 0.2, "pepper")}, STAGES[2:]),
         ({"tokenize": Tokenize("whitespace")}, [s for s in STAGES if s[:3] in ("tok", "typ")]),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.dedup import DEDUP, KEPT, Deduplicate
-from tasks.step import Runner
+from tasks.runner import Runner
 from tasks.store import Store
 from tests.tasks.corpora import documents
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from tasks.filters import C4, FILTER, Filters, FilterStep, Gopher, identify, judge
 from tasks.ingest import REJECTS
 from tasks.repetition import repetition
-from tasks.step import Runner
+from tasks.runner import Runner
 from tasks.store import Store
 from tests.tasks.corpora import documents, texts
 

@@ -13,8 +13,8 @@ import pytest
 from tasks.artifacts import Stats
 from tasks.errors import InputError
 from tasks.ingest import INGEST, REJECTS, Ingest
+from tasks.runner import Runner
 from tasks.sources import Source, import_source
-from tasks.step import Runner
 from tasks.store import Store
 from tests.tasks.corpora import texts
 

@@ -12,7 +12,7 @@ from models.kernels.minhash import EMPTY, functions, signatures
 from tasks.artifacts import Artifact
 from tasks.dedup import DEDUP, KEPT, Deduplicate
 from tasks.neardup import NEAR, SIGN, NearDuplicates
-from tasks.step import Runner
+from tasks.runner import Runner
 from tasks.store import Store
 from tests.tasks.corpora import documents
 

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from models.family import WantsVocabulary
 from models.vocabulary import LM_RESERVED
 from tasks.artifacts import Artifact, Stats
+from tasks.cluster import RayCluster
 from tasks.ngrams import count_ngrams, read_ngrams
-from tasks.step import Context, RayCluster, Runner, Step, execute
+from tasks.runner import Runner
+from tasks.step import Context, Step, execute
 from tasks.store import Reader, Store
 from tasks.tokenize import TOKENS, TYPES_SCHEMA, TYPES_TABLE
 from tasks.vocabulary import TYPES, VOCABULARY, Types, read_vocabulary

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.normalize import NORMALIZE, Normalize, NormalizeStep, normalize_line, normalize_text
-from tasks.step import Runner
+from tasks.runner import Runner
 from tasks.store import Store
 from tasks.wikipedia import strip_wikitext
 from tests.tasks.corpora import documents, texts

@@ -30,7 +30,8 @@ from tasks.report import (
     leaderboard_markdown,
     write_report,
 )
-from tasks.step import Outcome, Step, execute
+from tasks.runner import Outcome
+from tasks.step import Step, execute
 from tasks.store import Store
 from tasks.vocabulary import TYPES_SCHEMA, TYPES_TABLE
 

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from tasks.artifacts import Artifact
 from tasks.dedup import DEDUP, Deduplicate
+from tasks.runner import Runner
 from tasks.split import SPLIT, Fractions, Select, part_of
-from tasks.step import Runner
 from tasks.store import Store
 from tests.tasks.corpora import documents, texts
 

@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Artifact
+from tasks.cluster import RayCluster
 from tasks.errors import InputError
 from tasks.files import import_files
-from tasks.step import RayCluster, Runner, execute
+from tasks.runner import Runner
+from tasks.step import execute
 from tasks.storage import LocalFiles
 from tasks.store import Store, Writer, map_tensors
 from tests.tasks.steps import GENERATE, SHIFT, TOTAL, Size, pipeline
@@ -241,7 +243,7 @@ def test_an_object_store_keeps_the_same_contract(s3: str, store: Store, tmp_path
 def test_two_processes_on_an_object_store_end_with_one_set(s3: str, tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from tasks.store import Store;"
-        "from tasks.step import Runner; import tests.tasks.steps as steps;"
+        "from tasks.runner import Runner; import tests.tasks.steps as steps;"
         "steps.DELAY = 0.05;"
         "print(steps.pipeline(Runner(Store(sys.argv[1], Path(sys.argv[2])))).content)"
     )
@@ -252,6 +254,7 @@ def test_two_processes_on_an_object_store_end_with_one_set(s3: str, tmp_path: Pa
         for _ in range(2)
     ]
     contents = {process.communicate()[0] for process in both}
+    assert [process.returncode for process in both] == [0, 0]
     assert len(contents) == 1
     remote = Store(f"{s3}/two", tmp_path)
     folders = [

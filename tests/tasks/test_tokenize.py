@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.normalize import Normalize, normalize_text
-from tasks.step import Runner
+from tasks.runner import Runner
 from tasks.store import Store
 from tasks.tokenize import (
     TOKENIZE,

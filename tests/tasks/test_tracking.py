@@ -22,7 +22,7 @@ from tasks.errors import ConfigError
 from tasks.mlflow_client import connect
 from tasks.step import Context, Resources
 from tasks.store import Store, Writer
-from tasks.tracking import Live, bury_dead, open_tracker
+from tasks.tracking import Live, bury_dead, open_tracker, read_curves
 from tasks.train import Train
 from tasks.training.tracker import Silent
 from tests.tasks.trained import TEXT
@@ -65,6 +65,8 @@ def test_a_run_says_what_was_trained_on_what(store: Store, tracking_uri: str) ->
     assert run.data.params["dim"] == "7"
     assert run.data.params["text.tokenize.scheme"] == "words"
     assert run.data.metrics["loss"] == 2.5
+    curves = read_curves(tracking_uri, run.info.run_id)
+    assert curves == {"loss": [(10, 3.5), (20, 2.5)]}  # what was logged once is no curve
     tags = run.data.tags
     assert tags["lexloom.input.train"] == TOKENS.content
     assert (tags["lexloom.git_commit"], tags["lexloom.flow_run_id"]) == ("beef", "f-1")

@@ -9,7 +9,7 @@ import pytest
 from models.family import WantsVocabulary
 from models.vocabulary import LM_RESERVED
 from tasks.artifacts import Artifact
-from tasks.step import Runner
+from tasks.runner import Runner
 from tasks.store import Store
 from tasks.tokenize import TOKENIZE, Tokenize, TokenizeStep
 from tasks.vocabulary import TYPES, VOCABULARY, Types, read_types, read_vocabulary

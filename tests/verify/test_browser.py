@@ -83,8 +83,11 @@ def test_the_nightly_schedule_is_switched_on(page: Any, stack: stacks.Stack, api
     page.get_by_role("link", name="nightly").first.click()
     switch = page.get_by_role("switch", name="toggle At 02:00 AM")
     for on in (True, False):
-        switch.click()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while api.call("GET", NIGHTLY)["schedules"][0]["active"] is not on:
             assert time.monotonic() < deadline
-            time.sleep(0.5)
+            # A busy server may refuse the first click; the switch then shows so, and a person
+            # clicks again.
+            if (switch.get_attribute("aria-checked") == "true") is not on:
+                switch.click()
+            time.sleep(2)

@@ -12,12 +12,14 @@ import numpy as np
 
 import tasks.train
 from models.nplm import Config
+from tasks.cluster import RayCluster
 from tasks.corpus import CorpusConfig, build_corpus
 from tasks.models import TextPipeline
 from tasks.prepare import prepare
+from tasks.runner import Runner
 from tasks.sources import Source
 from tasks.split import Fractions
-from tasks.step import RayCluster, Resources, Runner
+from tasks.step import Resources
 from tasks.store import Store
 from tests.tasks.training.trainee import Log
 

@@ -14,13 +14,15 @@ import pytest
 import tasks.train
 from models.nplm import Config, Nplm
 from tasks.artifacts import Artifact
+from tasks.cluster import RayCluster
 from tasks.corpus import CorpusConfig, build_corpus
 from tasks.errors import ConfigError, TrainingError
 from tasks.models import TextPipeline, read_model
 from tasks.prepare import prepare
+from tasks.runner import Runner
 from tasks.sources import Source
 from tasks.split import Fractions
-from tasks.step import RayCluster, Resources, Runner, execute
+from tasks.step import Resources, execute
 from tasks.store import Store
 
 CONFIG = Config(
