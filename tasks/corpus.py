@@ -69,6 +69,7 @@ class Corpus:
         types: counts of every surface form of the training split.
         stats: counts by stage ("ingest train"): read, dropped by reason, kept, tokens.
         stages: the artifact of every stage.
+        card: what people should know of it (``tasks.card``), once it is made.
     """
 
     config: CorpusConfig
@@ -77,6 +78,7 @@ class Corpus:
     types: Artifact
     stats: Mapping[str, Stats] = field(default_factory=dict)
     stages: Mapping[str, Artifact] = field(default_factory=dict)
+    card: Artifact | None = None
 
     @property
     def content(self) -> str:
