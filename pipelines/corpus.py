@@ -8,7 +8,7 @@ from prefect import flow
 from prefect.artifacts import create_table_artifact
 from pydantic import Field
 
-from pipelines.flow import concluding, job
+from pipelines.flow import concluding, effect, job, show_card
 from pipelines.recipes import resolve
 from tasks.corpus import Corpus
 
@@ -30,7 +30,9 @@ def corpus(
     """
 
     def run() -> Corpus:
-        made = job(resolve(recipe, overrides=overrides)).corpus()
+        work = job(resolve(recipe, overrides=overrides))
+        made = work.corpus()
+        show_card(made, effect("card", lambda: work.publish_card(made)))
         rows = [{"stage": stage, **stats} for stage, stats in made.stats.items()]
         create_table_artifact(rows, key=f"corpus-{made.config.name}".lower().replace("_", "-"))
         return made

@@ -114,7 +114,8 @@ class Counting:
         made = self.corpus()
         seen: dict[str, int] = {}
         rows = []
-        for row in self._rows(made.stages["ingest train"], REJECTS, None):
+        stages = [made.stages[s] for s in ("ingest train", "filter train") if s in made.stages]
+        for row in (row for stage in stages for row in self._rows(stage, REJECTS, None)):
             seen[row["reason"]] = seen.get(row["reason"], 0) + 1
             if seen[row["reason"]] <= n:
                 rows.append(row)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -31,6 +32,7 @@ from pipelines.console import Pace, far, span
 from pipelines.job import Job, RunResult
 from pipelines.settings import Settings
 from tasks.cluster import RayCluster
+from tasks.corpus import Corpus
 from tasks.errors import LexloomError
 from tasks.leaderboard import Row, leaderboard_markdown
 from tasks.prefect_task import as_prefect_task
@@ -176,8 +178,18 @@ class Shown:
             get_run_logger().info("%s: %.1f s%s", outcome.name, outcome.seconds, parts)
 
 
+def show_card(corpus: Corpus, path: Path) -> None:
+    """The card of a corpus, which lies at ``path``, as an artifact of the flow run."""
+    create_markdown_artifact(
+        path.read_text("utf-8", "replace"),
+        key=f"card-{corpus.config.name}".lower().replace("_", "-"),
+        description=f"What is in the corpus; also in {path}",
+    )
+
+
 def show_result(result: RunResult) -> None:
-    """The leaderboard and the report as artifacts of the flow run."""
+    """The leaderboard, the report and the card of the corpus as artifacts of the flow run."""
+    show_card(result.corpus, result.card)
     name = result.corpus.config.name.lower().replace("_", "-")
     create_table_artifact(
         _flat(result.rows), key=f"leaderboard-{name}", description="One row a family"

@@ -18,6 +18,7 @@ from models.family import Family
 from pipelines.config import RunConfig
 from pipelines.settings import Settings
 from tasks.artifacts import Artifact
+from tasks.card import CARD_JSON, CARD_MARKDOWN, log_card, with_card
 from tasks.corpus import Corpus, build_corpus
 from tasks.evaluation import check_sets, evaluate_model, read_neighbours, read_scores
 from tasks.leaderboard import Registered, Row
@@ -72,6 +73,7 @@ class RunResult:
         corpus: what was read.
         trained: one a family, in the order of the config.
         report: the HTML file.
+        card: of the corpus, as Markdown.
         outcomes: all steps, with whether they were reused.
         seconds: the run took.
     """
@@ -79,6 +81,7 @@ class RunResult:
     corpus: Corpus
     trained: tuple[Trained, ...]
     report: Path
+    card: Path
     outcomes: tuple[Outcome, ...]
     seconds: float
 
@@ -123,15 +126,28 @@ class Job:
         self.check()
         with self.runner.store.files.in_use():
             corpus = self.corpus()
+            card = self.effect("card", lambda: self.publish_card(corpus))
             trained = tuple(self.train(corpus, name) for name in self.config.families)
             path = self.effect("report", lambda: self.report(corpus, trained))
         outcomes = tuple(self.runner.outcomes)
-        return RunResult(corpus, trained, path, outcomes, time.monotonic() - began)
+        return RunResult(corpus, trained, path, card, outcomes, time.monotonic() - began)
 
     def corpus(self) -> Corpus:
-        """The corpus, read or found."""
+        """The corpus with its card, read or found."""
         with self.runner.store.files.in_use():
-            return build_corpus(self.runner, self.config.corpus)
+            return with_card(self.runner, build_corpus(self.runner, self.config.corpus))
+
+    def publish_card(self, corpus: Corpus) -> Path:
+        """Put the card of a corpus beside the reports, and into MLflow; returns the Markdown."""
+        assert corpus.card is not None
+        name, store = self.config.corpus.name, self.runner.store
+        reader, folder = store.reader(corpus.card), self.settings.home / "reports"
+        folder.mkdir(parents=True, exist_ok=True)
+        for part in (CARD_JSON, CARD_MARKDOWN):
+            path = folder / f"{name}-{part}"
+            path.write_bytes(reader.path(part).read_bytes())
+        log_card(store, corpus.card, name, self.settings.tracking_uri)
+        return path
 
     def train(self, corpus: Corpus, name: str) -> Trained:
         """One family: inputs, model, scores, registration, gate."""
@@ -217,6 +233,7 @@ class Job:
             facts={
                 "store": self.runner.store.url,
                 "MLflow": self.settings.tracking_uri,
+                "corpus card": str(path.with_name(f"{name}-{CARD_MARKDOWN}")),
                 "git commit": git_commit(),
                 **self.labels,
             },

@@ -287,15 +287,16 @@ def _costs(config: RunConfig, settings: Settings, sample: Sample) -> dict[str, C
     costs = {
         name: Cost(
             step.seconds * sample.factor,
-            1 if name.split(" ")[0] in ("dedup", "types") else threads,
+            1 if name.split(" ")[0] in ("dedup", "near", "types", "card") else threads,
             STEP,
             step.disk * sample.factor,
         )
         for name, step in sample.steps.items()
     }
     for split in ("valid", "test"):  # supplied ones go the same way as the training text
-        for stage in ("ingest", "normalize", "dedup"):
-            costs.setdefault(f"{stage} {split}", costs[f"{stage} train"])
+        for stage in ("ingest", "normalize", "filter", "dedup", "signatures", "near"):
+            if f"{stage} train" in costs:
+                costs.setdefault(f"{stage} {split}", costs[f"{stage} train"])
     for name, family in config.families.items():
         for step, cost in _family_costs(name, family, config, settings, sample):
             costs[step] = Cost(cost.seconds * slow, cost.threads, cost.memory, cost.disk)

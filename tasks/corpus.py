@@ -13,7 +13,9 @@ from models.family import Split
 from tasks.artifacts import Artifact, Stats, digest
 from tasks.dedup import DEDUP, Deduplicate
 from tasks.errors import ConfigError, InputError
+from tasks.filters import FILTER, Filters, FilterStep
 from tasks.ingest import INGEST, Ingest
+from tasks.neardup import NEAR, SIGN, NearDuplicates
 from tasks.normalize import NORMALIZE, Normalize, NormalizeStep
 from tasks.phrases import Phrases, join_corpus
 from tasks.runner import Runner
@@ -44,7 +46,12 @@ class CorpusConfig:
     valid: Annotated[Source | None, Field(description="Validation text, if supplied")] = None
     test: Annotated[Source | None, Field(description="Test text, if supplied")] = None
     normalize: Annotated[Normalize, Field(description="How text is normalized")] = Normalize()  # noqa: RUF009 - frozen
+    filters: Annotated[Filters, Field(description="Which documents are kept")] = Filters()  # noqa: RUF009 - frozen
     deduplicate: Annotated[bool, Field(description="Keep one of equal documents")] = True
+    near_duplicates: Annotated[
+        NearDuplicates | None,
+        Field(description="Keep one of documents that say nearly the same; {} for the usual rule"),
+    ] = None
     split: Annotated[
         Fractions, Field(description="Shares cut out of the training text, if none is supplied")
     ] = Fractions()  # noqa: RUF009 - frozen
@@ -69,6 +76,7 @@ class Corpus:
             or ``phrases 1`` and so on, one a pass.
         stats: counts by stage ("ingest train"): read, dropped by reason, kept, tokens.
         stages: the artifact of every stage.
+        card: what people should know of it (``tasks.card``), once it is made.
     """
 
     config: CorpusConfig
@@ -78,6 +86,7 @@ class Corpus:
     stats: Mapping[str, Stats] = field(default_factory=dict)
     learnt: Mapping[str, Artifact] = field(default_factory=dict)
     stages: Mapping[str, Artifact] = field(default_factory=dict)
+    card: Artifact | None = None
 
     @property
     def content(self) -> str:
@@ -118,7 +127,7 @@ def build_corpus(runner: Runner, config: CorpusConfig) -> Corpus:
     chosen: dict[Split, Artifact] = {}
     tokens: dict[Split, Artifact] = {}
     for name, (documents, select) in selections.items():
-        over = {"documents": documents.normalized, "kept": documents.kept}
+        over = {"documents": documents.filtered, "kept": documents.kept}
         chosen[name] = runner.map(SPLIT, over, select, label=name)
         tokens[name] = runner.map(TOKENIZE, {"documents": chosen[name]}, first, label=name)
         stages |= {f"split {name}": chosen[name], f"tokenize {name}": tokens[name]}
@@ -147,9 +156,9 @@ def _learn(
 
 @dataclass(frozen=True)
 class _Documents:
-    """The normalized documents of a source, and which of them deduplication kept."""
+    """The documents of a source that came through the filters, and which of them are kept."""
 
-    normalized: Artifact
+    filtered: Artifact
     kept: Artifact
 
 
@@ -172,13 +181,24 @@ def _read(
     markup = config.normalize.markup
     if markup == "auto":
         markup = "wikitext" if source.format == "wikipedia" else "none"
-    step = NormalizeStep(replace(config.normalize, markup=markup))
+    step = NormalizeStep.of(replace(config.normalize, markup=markup))
     normalized = runner.map(NORMALIZE, {"documents": raw}, step, label=label)
-    _refuse_empty(runner, source, raw, normalized)
-    inputs = {"documents": normalized} | ({"train": against.normalized} if against else {})
+    stages |= {f"ingest {label}": raw, f"normalize {label}": normalized}
+    filtered, seen = normalized, [raw, normalized]
+    if config.filters.enabled:
+        over = {"documents": normalized}
+        filtered = runner.map(FILTER, over, FilterStep.of(config.filters), label=label)
+        stages[f"filter {label}"] = filtered
+        seen.append(filtered)
+    _refuse_empty(runner, source, seen)
+    inputs = {"documents": filtered} | ({"train": against.filtered} if against else {})
     kept = runner.run(DEDUP, inputs, Deduplicate(config.deduplicate), label=label)
-    stages |= {f"ingest {label}": raw, f"normalize {label}": normalized, f"dedup {label}": kept}
-    return _Documents(normalized, kept)
+    stages[f"dedup {label}"] = kept
+    if near := config.near_duplicates:
+        signatures = runner.map(SIGN, {"documents": filtered}, near, label=label)
+        kept = runner.run(NEAR, {"kept": kept, "signatures": signatures}, near, label=label)
+        stages[f"near {label}"] = kept
+    return _Documents(filtered, kept)
 
 
 def _refuse_no_training_text(
@@ -192,13 +212,14 @@ def _refuse_no_training_text(
         )
 
 
-def _refuse_empty(runner: Runner, source: Source, raw: Artifact, normalized: Artifact) -> None:
+def _refuse_empty(runner: Runner, source: Source, stages: list[Artifact]) -> None:
     """Raises InputError if no document came through, saying what became of them."""
-    read, kept = (runner.store.manifest(artifact).stats for artifact in (raw, normalized))
-    if kept["kept"]:
+    counts = [runner.store.manifest(artifact).stats for artifact in stages]
+    read = counts[0]
+    if counts[-1]["kept"]:
         return
     dropped = Counter[str]()
-    for stats in (read, kept):
+    for stats in counts:
         for key, count in stats.items():
             if key.startswith("dropped.") and isinstance(count, int) and count:
                 dropped[key.removeprefix("dropped.")] += count

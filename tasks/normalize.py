@@ -1,9 +1,14 @@
 r"""Normalization: one spelling for one text, before anything is compared or counted.
 
-In this order: markup is stripped (optional), control and other invisible characters are removed,
-letters are lowered (optional), the text is put into Unicode form NFC, and every run of white space
-within a line becomes one space. Only ``\n`` ends a line. The result is valid UTF-8, and
-normalizing it again (without markup) changes nothing.
+A document is stripped of its markup (optional) and cut into lines; only ``\n`` ends one. Each line
+goes through the passes that are switched on, in this order: mojibake is repaired, HTML entities
+become characters; control and other invisible characters go, letters are lowered or folded, the
+text is put into a Unicode form, every run of white space becomes one space; then accents go, quotes
+and dashes become those of ASCII, addresses and numbers become classes. By default that is: no
+invisible characters, NFC, single spaces.
+
+The result is valid UTF-8, and normalizing it again (without markup) changes nothing: passes that
+can make work for one another are repeated until none finds any.
 """
 
 from __future__ import annotations
@@ -12,14 +17,27 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from typing import Annotated, ClassVar, Literal
 
 import pyarrow as pa
 from pydantic import Field
 
 from tasks.artifacts import Stats
+from tasks.spelling import (
+    class_emails,
+    class_numbers,
+    class_urls,
+    decode_entities,
+    repair_mojibake,
+    straighten_quotes,
+    strip_accents,
+    unify_dashes,
+    zero_digits,
+)
 from tasks.step import Context, Step
 from tasks.store import Reader
 from tasks.wikipedia import strip_wikitext
@@ -34,28 +52,52 @@ SCHEMA = pa.schema(
 )
 """Normalized documents: the hash of the text, where it came from, the text."""
 
-# C0 and C1 controls that are no white space, lone surrogates, and format characters that show
-# nothing: soft hyphen, byte order mark, word joiner, marks of direction, annotation anchors. The
-# joiners U+200C and U+200D stay, they are spelling in many scripts and in emoji.
+# C0 and C1 controls that are no white space, and format characters that show nothing: soft
+# hyphen, byte order mark, word joiner, marks of direction, annotation anchors. The joiners U+200C
+# and U+200D stay, they are spelling in many scripts and in emoji.
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff"
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"
     "\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb]+"
 )
+_SURROGATE = re.compile("[\ud800-\udfff]+")
 _ZERO_WIDTH_SPACE = "\u200b"
+
+_ROUNDS = 16
+"""Passes are repeated so often at most; only a text made to that end needs more than three."""
 
 
 @dataclass(frozen=True)
 class Normalize:
     """How text is normalized."""
 
-    unicode: Annotated[Literal["NFC", "none"], Field(description="Unicode normalization form")] = (
-        "NFC"
-    )
+    unicode: Annotated[
+        Literal["NFC", "NFKC", "none"], Field(description="Unicode normalization form")
+    ] = "NFC"
     lowercase: Annotated[bool, Field(description="Lower every letter")] = False
     markup: Annotated[
         Literal["auto", "none", "wikitext"],
         Field(description="Markup to strip first; auto: wikitext from a Wikipedia dump, else none"),
     ] = "auto"
+    casefold: Annotated[
+        bool, Field(description="Fold case for comparison: lower, and \u00df as ss")
+    ] = False
+    invisible: Annotated[bool, Field(description="Remove control and invisible characters")] = True
+    whitespace: Annotated[
+        bool, Field(description="One space for every run of white space, none at the ends")
+    ] = True
+    mojibake: Annotated[
+        bool, Field(description="Repair text that was decoded wrongly, with ftfy")
+    ] = False
+    entities: Annotated[bool, Field(description="Decode HTML entities")] = False
+    quotes: Annotated[bool, Field(description="Typographic quotes as those of ASCII")] = False
+    dashes: Annotated[bool, Field(description="Dashes and the minus sign as -")] = False
+    accents: Annotated[bool, Field(description="Strip accents: \u00e9 as e")] = False
+    urls: Annotated[bool, Field(description="Web addresses as _url_")] = False
+    emails: Annotated[bool, Field(description="E-mail addresses as _email_")] = False
+    digits: Annotated[
+        Literal["keep", "zero", "class"],
+        Field(description="Keep digits, make each 0, or every number _number_"),
+    ] = "keep"
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -66,6 +108,12 @@ class NormalizeStep:
 
     settings: Normalize
     unicode_data: str = unicodedata.unidata_version
+    ftfy: str = ""
+
+    @staticmethod
+    def of(settings: Normalize) -> NormalizeStep:
+        """The parameters of these settings with the libraries that are installed."""
+        return NormalizeStep(settings, ftfy=version("ftfy") if settings.mojibake else "")
 
 
 def normalize_text(text: str, params: Normalize) -> str:
@@ -78,11 +126,21 @@ def normalize_text(text: str, params: Normalize) -> str:
     Returns:
         lines without blanks at their ends, at most one empty line in a row, none at the ends.
     """
+    return _normalized(text, params, line_normalizer(params))
+
+
+def _normalized(text: str, params: Normalize, clean: Callable[[str], str]) -> str:
     if params.markup == "wikitext":
         text = strip_wikitext(text)
+    if "\n" not in text:
+        line = clean(text)
+        return line if params.whitespace or not line.isspace() else ""
+    cleaned = map(clean, text.split("\n"))
+    if not params.whitespace:
+        text = "\n".join(cleaned)
+        return "" if text.isspace() else text
     lines: list[str] = []
-    for raw in text.split("\n"):
-        line = _line(raw, params)
+    for line in cleaned:
         if line or (lines and lines[-1]):
             lines.append(line)
     if lines and not lines[-1]:
@@ -90,16 +148,75 @@ def normalize_text(text: str, params: Normalize) -> str:
     return "\n".join(lines)
 
 
-def _line(line: str, params: Normalize) -> str:
-    if not line.isprintable():
-        line = _INVISIBLE.sub("", line).replace(_ZERO_WIDTH_SPACE, " ")
-    if params.lowercase:
-        line = line.lower()
-    if params.unicode == "NFC":
-        line = unicodedata.normalize("NFC", line)
-    if "  " in line or line[:1] == " " or line[-1:] == " " or not line.isprintable():
-        line = " ".join(line.split())
-    return line
+def normalize_line(line: str, params: Normalize) -> str:
+    """One normalized line; ``markup`` is nothing that a line by itself could have."""
+    return line_normalizer(params)(line)
+
+
+@cache
+def line_normalizer(params: Normalize) -> Callable[[str], str]:
+    """What makes a line normal under these settings."""
+    return _line_normalizer(params, set())
+
+
+def _line_normalizer(params: Normalize, touched: set[str]) -> Callable[[str], str]:
+    """The same; it adds to ``touched`` the names of optional passes that changed something."""
+    basic = _basic(params)
+    chosen = {
+        "mojibake": repair_mojibake if params.mojibake else None,
+        "entities": decode_entities if params.entities else None,
+        "basic": basic,
+        "accents": strip_accents if params.accents else None,
+        "quotes": straighten_quotes if params.quotes else None,
+        "dashes": unify_dashes if params.dashes else None,
+        "urls": class_urls if params.urls else None,
+        "emails": class_emails if params.emails else None,
+        "digits": {"keep": None, "zero": zero_digits, "class": class_numbers}[params.digits],
+    }
+    passes = [(name, work) for name, work in chosen.items() if work is not None]
+    if len(passes) == 1:
+        return basic
+
+    def clean(line: str) -> str:
+        for _ in range(_ROUNDS):
+            before = line
+            for name, work in passes:
+                changed = work(line)
+                if changed != line:
+                    touched.add(name)
+                    line = changed
+            if line == before:
+                break
+        return line
+
+    return clean
+
+
+def _basic(params: Normalize) -> Callable[[str], str]:
+    """The passes that most texts need, as one function: nearly every line needs none of them."""
+    form, lowercase, casefold = params.unicode, params.lowercase, params.casefold
+    invisible, whitespace = params.invisible, params.whitespace
+
+    def basic(line: str) -> str:
+        plain = line.isprintable()
+        if not plain:
+            if invisible:
+                line = _INVISIBLE.sub("", line).replace(_ZERO_WIDTH_SPACE, " ")
+            line = _SURROGATE.sub("", line)
+        if lowercase:
+            line = line.lower()
+        if casefold:
+            line = line.casefold()
+        if form != "none" and not line.isascii():
+            changed = unicodedata.normalize(form, line)
+            plain, line = plain and changed is line, changed
+        if whitespace and (
+            not (plain or line.isprintable()) or "  " in line or line[:1] == " " or line[-1:] == " "
+        ):
+            line = " ".join(line.split())
+        return line
+
+    return basic
 
 
 def document_id(text: str) -> bytes:
@@ -112,17 +229,22 @@ def normalize(context: Context, readers: Mapping[str, Reader], params: Normalize
     table = readers["documents"].table(DOCUMENTS)
     ids, origins, texts = [], [], []
     stats: Counter[str] = Counter({"kept": 0, "dropped.empty": 0, "changed.invisible": 0})
+    settings, touched = params.settings, set[str]()
+    clean = _line_normalizer(settings, touched)
     rows = zip(table["origin"].to_pylist(), table["text"].to_pylist(), strict=True)
     for n, (origin, raw) in enumerate(rows):
-        text = normalize_text(raw, params.settings)
+        touched.clear()
+        text = _normalized(raw, settings, clean)
         if text:
             ids.append(document_id(text))
             origins.append(origin)
             texts.append(text)
         else:
             stats["dropped.empty"] += 1
-        if not raw.isprintable() and _INVISIBLE.search(raw):
-            stats["changed.invisible"] += 1
+        if settings.invisible and not raw.isprintable() and _INVISIBLE.search(raw):
+            touched.add("invisible")
+        for name in touched - {"basic"}:
+            stats[f"changed.{name}"] += 1
         if n % 256 == 0:
             context.progress(n, table.num_rows, "documents")
     stats["kept"] = len(texts)

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from tasks import charts
 from tasks.artifacts import Stats
+from tasks.card import read_card, zipf
 from tasks.corpus import Corpus
 from tasks.evaluation.score import Score, show
 from tasks.leaderboard import (
@@ -39,7 +39,6 @@ __all__ = [
 ]  # fmt: skip
 
 CSS = Path(__file__).with_name("report.css")
-ZIPF_POINTS = 200
 LOSSES = (
     "<p class='small'>A loss is what training made small, by an estimator of its own: it does not "
     "compare with a score, nor with the loss of another family.</p>"
@@ -159,15 +158,19 @@ def _corpus(corpus: Corpus, outcomes: Sequence[Outcome], store: Store | None) ->
     tokens = {split: int(stats.get("tokens", 0)) for split, stats in sizes.items()}
     splits = [charts.Bar(split, n, f"{n:,}") for split, n in tokens.items()]
     pictures = charts.bars(splits, caption="Tokens by split", label_width=60, tail=100)
+    more = ""
     if store is not None:
         pictures = _zipf(corpus, store) + pictures
-    return f'{"".join(parts)}<div class="charts">{pictures}</div>'
+        if corpus.card is not None:
+            card = read_card(store, corpus.card)
+            pictures += _growth(card)
+            more = _card(card)
+    return f'{"".join(parts)}<div class="charts">{pictures}</div>{more}'
 
 
 def _zipf(corpus: Corpus, store: Store) -> str:
     _, counts = read_types(store.reader(corpus.types))
-    ranks = np.unique(np.geomspace(1, max(1, len(counts)), ZIPF_POINTS).astype(int))
-    points = [(float(rank), float(counts[rank - 1])) for rank in ranks if rank <= len(counts)]
+    points = [(float(rank), float(count)) for rank, count in zipf(counts)]
     law = [(x, points[0][1] / x) for x, _ in points if points[0][1] / x >= 1]
     return charts.lines(
         {"this corpus": points, "1 / rank": law},
@@ -177,6 +180,43 @@ def _zipf(corpus: Corpus, store: Store) -> str:
         log_y=True,
         dashed=["1 / rank"],
     )
+
+
+def _growth(card: Mapping[str, Any]) -> str:
+    points = [(float(tokens), float(types)) for tokens, types in card["growth"]]
+    return charts.lines(
+        {"types": points}, x="tokens read", y="Types by tokens", log_x=True, log_y=True
+    )
+
+
+def _card(card: Mapping[str, Any]) -> str:
+    """Lengths, languages and what was dropped, out of the card of the corpus."""
+    lengths = [
+        [escape(split), escape(name.replace("_", " ")), *map(_plain, sizes[name].values())]
+        for split, sizes in card["splits"].items()
+        for name in ("tokens_a_document", "tokens_a_sentence")
+        if sizes[name]
+    ]
+    head = ["split", "", "shortest", "25%", "median", "75%", "99%", "longest", "mean"]
+    n = sum(card["languages"].values())
+    languages = ", ".join(f"{escape(name)} {_plain(k)}" for name, k in card["languages"].items())
+    dropped = [
+        [
+            escape(stage),
+            escape(reason),
+            "<br>".join(f"<code>{escape(text)}</code>" for text in texts),
+        ]
+        for stage, reasons in card["dropped"].items()
+        for reason, texts in reasons.items()
+    ]
+    parts = ["<h3>Lengths</h3>", _table(head, lengths, right=range(2, 9))]
+    parts += ["<h3>Languages</h3>", f"<p>Of {n:,} documents drawn: {languages}</p>"]
+    if dropped:
+        examples = _table(["stage", "reason", "begin with"], dropped)
+        parts.append(
+            f"<details><summary>Examples of what was dropped</summary>{examples}</details>"
+        )
+    return "".join(parts)
 
 
 def _model(row: Row, rows: Sequence[Row]) -> str:

@@ -25,7 +25,7 @@ from models.text import Sentences
 from models.vectors import Matrix, analogy, neighbours, similarity, unit
 from models.vocabulary import Vocabulary
 from tasks.export.native import check_folder
-from tasks.normalize import Normalize, _line
+from tasks.normalize import Normalize, normalize_line
 from tasks.store import map_tensors
 
 Ranked = list[tuple[str, float]]
@@ -121,9 +121,14 @@ class Pretrained(PythonModel):
                 f"this model reads text that was cut by the scheme {scheme!r}{joined}, which takes "
                 "lexloom: give token lists in the column `tokens`"
             )
+        if settings.get("mojibake"):
+            raise _refusal(
+                "this model reads text that ftfy has repaired, which this file does not carry: "
+                "give token lists in the column `tokens`"
+            )
         if len(text.splitlines()) > 1:
             raise _refusal("give one sentence a row: this text has several lines")
-        return _line(text, Normalize(**settings)).split()
+        return normalize_line(text, Normalize(**settings)).split()
 
     # --- many questions ---
 

@@ -15,7 +15,9 @@ from tasks.cluster import RayCluster
 from tasks.corpus import SPLITS, Corpus, CorpusConfig, build_corpus
 from tasks.dedup import DEDUP
 from tasks.errors import InputError
+from tasks.filters import C4, Filters
 from tasks.ingest import INGEST
+from tasks.neardup import NearDuplicates
 from tasks.normalize import NORMALIZE, Normalize
 from tasks.runner import Runner
 from tasks.sources import Source
@@ -108,6 +110,8 @@ def test_a_second_run_does_nothing(store: Store, folder: Path) -> None:
         ({"name": "other"}, []),
         ({"normalize": Normalize(lowercase=True)}, STAGES),
         ({"deduplicate": False}, STAGES[1:]),
+        ({"filters": Filters(min_words=9)}, ["filter train", *STAGES[1:]]),
+        ({"near_duplicates": NearDuplicates()}, ["signatures train", "near train", *STAGES[2:]]),
         ({"split": Fractions(0.2, 0.2, "pepper")}, STAGES[2:]),
         ({"tokenize": Tokenize("whitespace")}, [s for s in STAGES if s[:3] in ("tok", "typ")]),
     ],
@@ -172,6 +176,25 @@ def test_duplicates_are_dropped_once_and_counted(store: Store, folder: Path) -> 
     documents = [d for s in SPLITS for part in texts(store, corpus.documents[s]) for d in part]
     assert len(documents) == len(set(documents)) == 91
     assert sum(int(corpus.stats[f"tokenize {s}"]["documents"]) for s in SPLITS) == 91
+
+
+def test_filters_and_near_duplicates_account_for_every_document(store: Store, folder: Path) -> None:
+    choices = {"filters": Filters(min_words=8), "near_duplicates": NearDuplicates(0.5, 64, 2)}
+    stats = build_corpus(Runner(store), replace(config(folder), **choices)).stats
+    left = int(stats["ingest train"]["read"])
+    for stage in ("ingest", "normalize", "filter", "dedup", "near"):
+        counts = stats[f"{stage} train"]
+        left -= sum(int(n) for reason, n in counts.items() if reason.startswith("dropped."))
+        assert counts["kept"] == left
+    assert int(stats["filter train"]["dropped.too_short"]) > 0
+    assert int(stats["near train"]["dropped.near_duplicate"]) > 0
+    assert left == sum(int(stats[f"split {split}"]["documents"]) for split in SPLITS)
+
+
+def test_a_corpus_of_which_a_filter_leaves_nothing_is_refused(store: Store, folder: Path) -> None:
+    rules = Filters(c4=C4(min_line_words=100))
+    with pytest.raises(InputError, match=r"all of them dropped .*128 c4_no_line_left"):
+        build_corpus(Runner(store), replace(config(folder), filters=rules))
 
 
 def test_supplied_splits_are_taken_as_they_are(store: Store, tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ import hashlib
 import time
 import unicodedata
 from itertools import product
+from typing import get_type_hints
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.normalize import NORMALIZE, Normalize, NormalizeStep, normalize_text
+from tasks.normalize import NORMALIZE, Normalize, NormalizeStep, normalize_line, normalize_text
 from tasks.runner import Runner
 from tasks.store import Store
 from tasks.wikipedia import strip_wikitext
@@ -92,6 +93,133 @@ def test_the_step_names_documents_by_their_text_and_counts_the_rest(store: Store
     assert ids[0][0] == ids[1][0] == hashlib.blake2b("é x".encode(), digest_size=16).digest()
     stats = store.manifest(artifact).stats
     assert stats == {"kept": 3, "dropped.empty": 2, "changed.invisible": 2}
+
+
+# --- every switch -----------------------------------------------------------------------------
+
+CHOICES = {
+    name: (False, True) if kind is bool else kind.__args__
+    for name, kind in get_type_hints(Normalize).items()
+    if name not in ("markup", "__pydantic_config__")
+}
+everything = st.builds(Normalize, **{k: st.sampled_from(v) for k, v in CHOICES.items()})
+
+# Pieces at which the switches have something to do, alone and with one another.
+PIECES = [
+    "&", "&amp;", "amp;", "&num;38;", "&#xFF06;", "&lt;", ";", "&NewLine;", "&#12", "Ã©", "â€™",
+    "schÃ¶n", "“", "’", "—", "\u2212", "é", "e\u0301", "ß", "İ", "ﬁ", "①", "½", "３", "7", "1.5",
+    ".", "http://", "www.", "a.b", "x@y.org", "@", "_url_", "_", "\u00a0", " ", "\n", "\x85",
+    "\u200b", "\xad", "\ud800", "´", "ǅ", "ΌΣ", "\u0345", "\u0f71\u0f72", "각", "ไทย", "हि",
+    "\u01d5\u0301",
+]  # fmt: skip
+pieces = st.lists(st.one_of(st.sampled_from(PIECES), st.characters()), max_size=12).map("".join)
+
+
+@settings(max_examples=600, deadline=None)
+@given(text=pieces, params=everything)
+def test_no_combination_of_switches_leaves_work_for_a_second_time(
+    text: str, params: Normalize
+) -> None:
+    normal = normalize_text(text, params)
+    assert normalize_text(normal, params) == normal
+    normal.encode()
+    if params.unicode != "none":
+        assert unicodedata.is_normalized(params.unicode, normal)
+    if params.digits != "keep" and params.unicode == "NFKC":
+        assert not {c for c in normal if c.isdecimal()} - {"0"}
+    if params.quotes or params.dashes:
+        assert not set(normal) & set("“”«" * params.quotes + "—\u2212" * params.dashes)
+    if params.casefold and params.unicode != "none":
+        assert unicodedata.normalize(params.unicode, normal.casefold()) == normal
+
+
+@pytest.mark.parametrize(
+    ("switch", "raw", "normal"),
+    [
+        ({"unicode": "NFKC"}, "ﬁn ① ℌ ２ e\u0301", "fin 1 H 2 é"),
+        ({"casefold": True}, "Straße ΌΣΟΣ", "strasse όσοσ"),
+        ({"invisible": False}, "a\x00b\ud800 \ufeff", "a\x00b \ufeff"),
+        ({"whitespace": False}, " a \t b\xa0\n\n\nc ", " a \t b\xa0\n\n\nc "),
+        ({"whitespace": False}, " \n\t\n", ""),
+        ({"mojibake": True}, "schÃ¶n, voilÃ\xa0 âœ”", "schön, voilà ✔"),
+        ({"mojibake": True}, "schön, voilà Ã", "schön, voilà Ã"),
+        ({"entities": True}, "R&amp;D &lt;b&gt; &#233;&#xe9; &amp;amp;lt;", "R&D <b> éé <"),
+        ({"entities": True}, "AT&T; a&b &nosuch; &lt &#10;x", "AT&T; a&b &nosuch; &lt x"),
+        ({"quotes": True}, "“Don’t,” ‘she’ «said» 5′ `x`", "\"Don't,\" 'she' \"said\" 5′ `x`"),
+        ({"dashes": True}, "1914–18 — so \u22125 non‑breaking", "1914-18 - so -5 non-breaking"),
+        ({"accents": True}, "naïve Ångström Łódź й ñ हिंदी 각", "naive Angstrom Łodz и n हिंदी 각"),
+        (
+            {"urls": True},
+            "See https://a.b/c?d=(e), www.x.org. HTTP://Q! x://y www.",
+            "See _url_), _url_. _url_! x://y www.",
+        ),
+        ({"emails": True}, "me.too+1@mail.example.org, @me, a@b", "_email_, @me, a@b"),
+        ({"digits": "zero"}, "in 1984, ٣ of 3.5m", "in 0000, 0 of 0.0m"),
+        ({"digits": "class"}, "in 1,000.5 of 3. x2", "in _number_ of _number_. x_number_"),
+        ({"entities": True, "unicode": "NFKC"}, "&#xFF06;lt; ＆ａｍｐ；", "< &"),
+        ({"entities": True, "lowercase": True}, "&Amp;LT;", "<"),
+        ({"accents": True, "casefold": True, "digits": "class"}, "É½ ß", "e½ ss"),
+    ],
+)  # fmt: skip
+def test_each_switch(switch: dict[str, object], raw: str, normal: str) -> None:
+    params = Normalize(**switch)  # type: ignore[arg-type]
+    assert normalize_text(raw, params) == normal
+    if "\n" not in raw:
+        assert normalize_line(raw, params).strip() == normal.strip()
+
+
+# Rows as in Unicode's NormalizationTest: a source, its NFC and its NFKC.
+@pytest.mark.parametrize(
+    ("source", "nfc", "nfkc"),
+    [
+        ("1E0A", "1E0A", "1E0A"),
+        ("0044 0307 0323", "1E0C 0307", "1E0C 0307"),
+        ("0344", "0308 0301", "0308 0301"),
+        ("0958", "0915 093C", "0915 093C"),
+        ("2126", "03A9", "03A9"),
+        ("FB03", "FB03", "0066 0066 0069"),
+        ("3300", "3300", "30A2 30D1 30FC 30C8"),
+        ("1112 1161 11AB", "D55C", "D55C"),
+        ("FF76 FF9E", "FF76 FF9E", "30AC"),
+        ("2F868", "36FC", "36FC"),
+        ("0061 0315 0300 05AE 0062", "00E0 05AE 0315 0062", "00E0 05AE 0315 0062"),
+    ],
+)
+def test_unicode_forms(source: str, nfc: str, nfkc: str) -> None:
+    def characters(row: str) -> str:
+        return "".join(chr(int(code, 16)) for code in row.split())
+
+    assert normalize_text(characters(source), PLAIN) == characters(nfc)
+    assert normalize_text(characters(source), Normalize(unicode="NFKC")) == characters(nfkc)
+
+
+ALL = Normalize(
+    "NFKC", casefold=True, mojibake=True, entities=True, quotes=True, dashes=True, accents=True,
+    urls=True, emails=True, digits="class",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["&amp;", "&", ";", "&#", "&num;38;", "amp;", "&#xFF06;", "a@", "a.", "@a.", "www.", "http://",
+     "http://;", "1.", "1,", "x", "é", "Ã", "“", " ", "-"],
+)  # fmt: skip
+def test_no_line_takes_more_than_linear_time(unit: str) -> None:
+    began = time.process_time()
+    normalize_text("&" + unit * (200_000 // len(unit)) + "@", ALL)
+    assert time.process_time() - began < 5  # quadratic time would be minutes
+
+
+def test_the_step_counts_what_each_switch_changed_and_keys_its_libraries(store: Store) -> None:
+    raw = documents(store, ["R&amp;D", "“R&amp;D”", "schÃ¶n", "as it is"])
+    step = NormalizeStep.of(Normalize(mojibake=True, entities=True, quotes=True))
+    assert step.ftfy
+    assert not NormalizeStep.of(PLAIN).ftfy
+    stats = store.manifest(Runner(store).map(NORMALIZE, {"documents": raw}, step)).stats
+    assert stats == {
+        "kept": 4, "dropped.empty": 0, "changed.invisible": 0,
+        "changed.entities": 2, "changed.quotes": 1, "changed.mojibake": 1,
+    }  # fmt: skip
 
 
 # --- wiki markup ------------------------------------------------------------------------------
