@@ -11,7 +11,7 @@ import yaml
 from models.families import FAMILIES
 from pipelines.config import Key, RunConfig, child, keys_at, named, suggestion
 from tasks.errors import ConfigError
-from tasks.sources import SAMPLE
+from tasks.places import SAMPLE
 
 
 def load(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:

@@ -15,7 +15,8 @@ from tasks.dedup import DEDUP, Deduplicate
 from tasks.errors import InputError
 from tasks.ingest import INGEST, Ingest
 from tasks.normalize import NORMALIZE, Normalize, NormalizeStep
-from tasks.sources import SAMPLE, Source, import_source
+from tasks.places import SAMPLE
+from tasks.sources import Source, import_source
 from tasks.split import SPLIT, Fractions, Select
 from tasks.step import Runner
 from tasks.tokenize import TOKENIZE, Tokenize, TokenizeStep

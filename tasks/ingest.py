@@ -1,35 +1,50 @@
-r"""Ingestion: the bytes of a source become documents in partitions that are bounded by bytes.
+"""Ingestion: the bytes of a source become documents in partitions that are bounded by bytes.
 
-A file is read as a stream, packed (gzip, bzip2, Zstandard, known by their first bytes) or plain.
-A record is a line, a file, a JSON object or a page; ``\n`` and ``\r\n`` end a line, nothing else
-does. A record that cannot be used is dropped, counted by reason, and the start of it is kept in
-``rejects.parquet``.
+A partition of a source is a file, a range of a large one, or several small ones; each is read as a
+stream, however it is packed. A record that cannot be used is dropped, counted by reason, and the
+start of it is kept in ``rejects.parquet``; only damage to a whole file, or the policy ``fail``,
+ends the step.
 """
 
 from __future__ import annotations
 
-import codecs
-import contextlib
-import hashlib
 import io
-import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, cast
+from typing import IO, Any, Literal
 from xml.etree import ElementTree
 
 import pyarrow as pa
 
+from tasks import records
 from tasks.artifacts import Stats
+from tasks.encodings import (
+    AUTO,
+    SAMPLE_BYTES,
+    Decoder,
+    Invalid,
+    Transcoded,
+    byte_order,
+    canonical,
+    detect,
+    detector,
+    keeps_lines,
+    looks_binary,
+)
 from tasks.errors import InputError
+from tasks.files import origin_of
+from tasks.html import extractor, page_encoding, pages
 from tasks.normalize import DOCUMENTS
-from tasks.sources import PARTITION_BYTES, Source
+from tasks.parquet import cells
+from tasks.records import TOO_LARGE, Record
+from tasks.sources import MAX_RECORD_BYTES, PARTITION_BYTES, Source
 from tasks.step import Context, Step
 from tasks.store import Reader, Writer
+from tasks.unpack import Extent, Member, check, opened
 from tasks.wikipedia import read_pages
 
 REJECTS = "rejects.parquet"
@@ -41,82 +56,100 @@ REJECTS_SCHEMA = pa.schema(
 
 _RECORD_BYTES = 32  # what a record costs besides its text
 _START = 200  # characters of a reject that are kept
-_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
-_BYTE_ORDER = {
-    b"\xff\xfe\x00\x00": "utf-32", b"\x00\x00\xfe\xff": "utf-32",
-    b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16",
-}  # fmt: skip
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_UNDECODED = "\udcff"
-
-
-def _mark(error: UnicodeError) -> tuple[str, int]:
-    """Mark what cannot be decoded; no decoder yields this character by itself."""
-    if isinstance(error, UnicodeDecodeError):
-        return _UNDECODED, error.end
-    raise error
-
-
-codecs.register_error("lexloom.mark", _mark)
 
 
 @dataclass(frozen=True)
 class Ingest:
-    """How bytes are read as records.
+    """How bytes are read as records; a setting that does not matter to a format has its default.
 
     Attributes:
         format: of the files.
         document: for text, what makes a document.
-        field: for JSON lines, the field with the text.
-        encoding: of text and JSON lines.
+        field: the field or column with the text.
+        encoding: of the files, or "auto".
+        invalid: what becomes of a record with bytes that are no text in the encoding.
+        nul: what becomes of zero bytes in a text.
+        max_record_bytes: a larger record is dropped.
+        quoted: for CSV and TSV, whether quotes mean anything.
+        header: for CSV and TSV, whether the first row names the columns.
+        library: name and version of what else shapes the output.
     """
 
-    format: Literal["text", "jsonl", "wikipedia"] = "text"
-    document: Literal["line", "file"] = "line"
+    format: Literal["text", "jsonl", "csv", "tsv", "parquet", "html", "wikipedia"] = "text"
+    document: Literal["line", "block", "file"] = "line"
     field: str = ""
     encoding: str = "utf-8"
+    invalid: Invalid = "reject"
+    nul: Literal["remove", "space", "reject"] = "remove"
+    max_record_bytes: int = MAX_RECORD_BYTES
+    quoted: bool = True
+    header: bool = True
+    library: str = ""
 
     @staticmethod
     def of(source: Source) -> Ingest:
         """The part of a source that decides how its bytes are read."""
-        match source.format:
-            case "text":
-                return Ingest("text", source.document, encoding=source.encoding)
-            case "jsonl":
-                return Ingest("jsonl", field=source.field, encoding=source.encoding)
-            case "wikipedia":
-                return Ingest("wikipedia")
-            case "dataset":  # was written as JSON lines when it was imported
-                return Ingest("jsonl", field="text")
-
-
-class Record(NamedTuple):
-    """A record of a file.
-
-    Attributes:
-        number: counts the records of the file from 1: its line, or its page.
-        text: the document, or the start of what is rejected.
-        reason: why it is rejected, empty if it is not.
-    """
-
-    number: int
-    text: str
-    reason: str = ""
+        if source.format == "dataset":  # was written as JSON lines when it was imported
+            return Ingest(
+                "jsonl", field="text", nul=source.nul, max_record_bytes=source.max_record_bytes
+            )
+        rows = source.format in ("csv", "tsv")
+        encoded = source.format not in ("parquet", "wikipedia")
+        encoding = source.encoding if encoded else "utf-8"
+        libraries = [detector()] if encoding == AUTO else []
+        libraries += [extractor()] if source.format == "html" else []
+        return Ingest(
+            source.format,
+            source.document if source.format == "text" else "line",
+            source.field if source.format in ("jsonl", "csv", "tsv", "parquet") else "",
+            encoding if encoding == AUTO else canonical(encoding),
+            source.invalid,
+            source.nul,
+            source.max_record_bytes,
+            source.quoted if rows else True,
+            source.header if rows else True,
+            ", ".join(libraries),
+        )
 
 
 def ingest(context: Context, readers: Mapping[str, Reader], params: Ingest) -> Stats:
-    """Read one file of a source."""
+    """Read the files of one partition of a source."""
     reader = readers["source"]
-    path, sha256 = reader.path("file"), reader.parts[0].sha256
-    out = _Partitions(context.out, sha256[:12])
-    with _opened(path, sha256, context.progress) as file:
-        for record in _records(file, params, path):
-            out.add(record)
+    out = _Partitions(context.out, params)
+    for part in sorted(reader.parts, key=lambda part: part.name):
+        extent = Extent(reader.path(part.name), part.sha256, part.begin, part.size)
+        out.stats["files"] += not part.begin
+        with opened(extent, context.progress) as members:
+            for member in members:
+                _read(member, extent, params, out, partial(_place, reader, part.name, member.name))
     out.flush(last=True)
     return dict(out.stats)
 
 
-INGEST: Step[Ingest] = Step("ingest", 1, "documents", ingest)
+INGEST: Step[Ingest] = Step("ingest", 2, "documents", ingest)
+
+
+def _read(
+    member: Member,
+    extent: Extent,
+    params: Ingest,
+    out: _Partitions,
+    place: Callable[[int], str],
+) -> None:
+    label = extent.sha256[:12] + (f"/{member.index}" if member.name else "")
+    for record in _records(member, extent, params, out.stats):
+        if record.reason == "encoding" and params.invalid == "fail":
+            raise InputError(
+                f"these bytes are no text in {params.encoding}: {record.text[:80]!a}",
+                where=place(record.number),
+                remedy="set encoding, or set invalid to reject or replace",
+            )
+        out.add(f"{label}:{record.number}", record)
+
+
+def _place(reader: Reader, part: str, member: str, number: int) -> str:
+    return origin_of(reader, part).place(number, member)
 
 
 @dataclass
@@ -124,114 +157,151 @@ class _Partitions:
     """Collects records and writes a partition whenever it is full."""
 
     out: Writer
-    source: str
-    rows: list[tuple[str, str]] = field(default_factory=list)
+    params: Ingest
+    labels: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     rejects: list[tuple[str, str, str]] = field(default_factory=list)
     size: int = 0
     written: int = 0
     stats: Counter[str] = field(
-        default_factory=lambda: Counter({"files": 1, "read": 0, "kept": 0, "bytes": 0})
+        default_factory=lambda: Counter({"files": 0, "read": 0, "kept": 0, "bytes": 0})
     )
 
-    def add(self, record: Record) -> None:
-        self.stats["read"] += 1
-        reason = record.reason or ("" if record.text.strip() else "empty")
-        if reason == "empty":
-            self.stats["dropped.empty"] += 1
+    def add(self, label: str, record: Record) -> None:
+        """Take a record, or count why it is not taken."""
+        _, text, reason, change = record
+        stats = self.stats
+        stats["read"] += 1
+        if "\0" in text and not reason:
+            if self.params.nul == "reject":
+                reason = "nul"
+            else:
+                text = text.replace("\0", " " if self.params.nul == "space" else "")
+                stats["changed.nul"] += 1
+        if not reason and (not text or text.isspace()):
+            stats["dropped.empty"] += 1
             return
-        text = record.text[:_START] if reason else record.text
-        if not text.isascii() and _SURROGATE.search(text):
-            text = _SURROGATE.sub("\ufffd" if reason else "", text)
-            self.stats["changed.surrogates"] += not reason
-        size = len(text) if text.isascii() else len(text.encode())
-        origin = f"{self.source}:{record.number}"
         if reason:
-            self.stats[f"dropped.{reason}"] += 1
-            self.rejects.append((origin, reason, text))
-        else:
-            self.stats["kept"] += 1
-            self.stats["bytes"] += size
-            self.rows.append((origin, text))
+            self._reject(label, reason, text[:_START])
+            return
+        size = len(text)
+        if not text.isascii():
+            if _SURROGATE.search(text):
+                text = _SURROGATE.sub("", text)
+                stats["changed.surrogates"] += 1
+            size = len(text.encode())
+        if change:
+            stats[f"changed.{change}"] += 1
+        stats["kept"] += 1
+        stats["bytes"] += size
+        self.labels.append(label)
+        self.texts.append(text)
+        self._grow(size)
+
+    def _reject(self, label: str, reason: str, start: str) -> None:
+        self.stats[f"dropped.{reason}"] += 1
+        self.rejects.append((label, reason, _SURROGATE.sub("\ufffd", start)))
+        self._grow(len(start))
+
+    def _grow(self, size: int) -> None:
         self.size += size + _RECORD_BYTES
         if self.size >= PARTITION_BYTES:
             self.flush()
 
     def flush(self, *, last: bool = False) -> None:
+        """Write what was collected as a partition; the last one only if there is no other."""
         if last and self.written and not self.size:
             return
-        self.out.table(DOCUMENTS, _table(self.rows, SCHEMA), self.written)
-        self.out.table(REJECTS, _table(self.rejects, REJECTS_SCHEMA), self.written)
-        self.rows, self.rejects, self.size = [], [], 0
+        self.out.table(DOCUMENTS, _table([self.labels, self.texts], SCHEMA), self.written)
+        columns = list(zip(*self.rejects, strict=True)) or [(), (), ()]
+        self.out.table(REJECTS, _table(columns, REJECTS_SCHEMA), self.written)
+        self.labels, self.texts, self.rejects, self.size = [], [], [], 0
         self.written += 1
 
 
-def _table(rows: list[Any], schema: pa.Schema) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+def _table(columns: list[Any], schema: pa.Schema) -> pa.Table:
     arrays = [pa.array(column, f.type) for column, f in zip(columns, schema, strict=True)]
     return pa.table(arrays, schema=schema)
 
 
-# --- bytes ------------------------------------------------------------------------------------
+# --- from bytes to records ------------------------------------------------------------------------
 
 
-class _Hashed(io.RawIOBase):
-    """A file that is hashed while it is read."""
+def _records(
+    member: Member, extent: Extent, params: Ingest, stats: Counter[str]
+) -> Iterator[Record]:
+    """The records of a stream, and in ``stats`` which encoding was found out."""
+    limit = params.max_record_bytes
+    if params.format == "parquet":
+        check(extent)
+        return cells(extent.path, Decoder("utf-8", params.invalid), limit, params.field)
+    if params.format == "wikipedia":
+        return _pages(member.file, extent.path, limit)
+    encoding = _encoding(member, extent, params)
+    if encoding != params.encoding and extent.begin in (None, 0):
+        stats[f"encoding.{encoding or 'unknown'}"] += 1
+    start = member.file.peek(SAMPLE_BYTES)[:SAMPLE_BYTES]
+    if not encoding or (keeps_lines(encoding) and looks_binary(start)):
+        return iter([Record(1, start[:_START].decode("latin-1"), "binary")])
+    file: Any = member.file
+    if not keeps_lines(encoding):
+        file = io.BufferedReader(Transcoded(file, encoding), 1 << 20)
+        encoding = "utf-8"
+    decode = Decoder(encoding, params.invalid)
+    return _reader_of(params, str(extent.path))(file, decode, limit)
 
-    def __init__(self, file: io.FileIO, progress: Callable[[int, int, str], None]) -> None:
-        self._file, self._progress = file, progress
-        self._size = os.fstat(file.fileno()).st_size
-        self._hash = hashlib.sha256()
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        size = self._file.readinto(buffer) or 0
-        self._hash.update(memoryview(buffer)[:size])
-        self._progress(self._file.tell(), self._size, "bytes")
-        return size
-
-    def finish(self) -> str:
-        """The hash of the whole file, also of what nobody has read."""
-        while chunk := self._file.read(1 << 20):
-            self._hash.update(chunk)
-        return self._hash.hexdigest()
-
-
-@contextlib.contextmanager
-def _opened(
-    path: Path, sha256: str, progress: Callable[[int, int, str], None]
-) -> Iterator[io.BufferedReader]:
-    """A file's bytes, unpacked.
-
-    Raises:
-        InputError: it is damaged, or no longer the file with this hash.
-    """
-    with path.open("rb", buffering=0) as file:
-        codec = _codec(file)
-        raw = _Hashed(file, progress)
-        stream = pa.CompressedInputStream(pa.PythonFile(raw, "r"), codec) if codec else raw
-        try:
-            yield io.BufferedReader(cast(Any, stream), 1 << 20)
-        except OSError as error:
-            if error.errno is not None:
-                raise  # the disk's fault, and perhaps not for long
-            raise InputError(
-                f"the {codec} file is damaged or was cut off ({error})",
-                where=str(path),
-                remedy="fetch it again",
-            ) from None
-        if raw.finish() != sha256:
-            raise InputError(
-                "the file changed while it was read", where=str(path), remedy="run again"
+def _reader_of(params: Ingest, where: str) -> Callable[[Any, Decoder, int], Iterator[Record]]:
+    match params.format:
+        case "jsonl":
+            return partial(records.objects, name=params.field)
+        case "csv" | "tsv":
+            column: Any = int(params.field) - 1 if not params.header else None
+            return partial(
+                records.rows,
+                delimiter="," if params.format == "csv" else "\t",
+                quoted=params.quoted,
+                column=records.column_finder(params.field, where) if column is None else column,
             )
+        case "html":
+            return pages
+    return {"line": records.lines, "block": records.blocks, "file": records.whole}[params.document]
 
 
-def _codec(file: io.FileIO) -> str | None:
-    """How a file that was just opened is packed, None if it is not."""
-    start = file.read(4)
-    file.seek(0)
-    return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
+def _encoding(member: Member, extent: Extent, params: Ingest) -> str:
+    """The encoding of a stream, empty if it is no text."""
+    if params.format == "html" or params.encoding == AUTO:
+        if member.name:
+            return _look(io.BytesIO(member.file.peek(1 << 20)), params)
+        # What is looked at may be much and must be read again, so it is another stream.
+        with opened(replace(extent, sha256="")) as members:
+            return _look(next(members).file, params)
+    # A mark of UTF-16 or UTF-32 is never valid UTF-8, so it cannot be mistaken.
+    found = byte_order(member.file.peek(4)[:4]) if params.encoding == "utf-8" else ""
+    return found or params.encoding
+
+
+def _look(file: IO[bytes], params: Ingest) -> str:
+    return page_encoding(file, params.encoding) if params.format == "html" else detect(file)
+
+
+def _pages(file: Any, path: Path, limit: int) -> Iterator[Record]:
+    try:
+        for page in read_pages(file):
+            text, reason = page.markup or "", ""
+            if page.namespace != 0:
+                reason = "namespace"
+            elif page.redirect:
+                reason = "redirect"
+            elif len(text) > limit:
+                reason = TOO_LARGE
+            yield Record(page.number, text, reason)
+    except (ElementTree.ParseError, ValueError) as error:
+        raise InputError(
+            f"this is no whole Wikipedia XML dump ({error})",
+            where=str(path),
+            remedy="fetch it again, or name its format",
+        ) from None
 
 
 def peek(path: Path, params: Ingest, size: int) -> tuple[list[str], float]:
@@ -242,90 +312,19 @@ def peek(path: Path, params: Ingest, size: int) -> tuple[list[str], float]:
     """
     texts: list[str] = []
     got = 0
-    with path.open("rb", buffering=0) as file:
-        codec = _codec(file)
-        raw = pa.CompressedInputStream(pa.PythonFile(file, "r"), codec) if codec else file
-        # A small buffer: what is read ahead counts as read.
-        for record in _records(io.BufferedReader(cast(Any, raw), 1 << 16), params, path):
+    share = 0.0
+
+    def progress(done: int, total: int, unit: str) -> None:
+        nonlocal share
+        share = done / max(1, total)
+
+    extent = Extent(path, "", None, path.stat().st_size)
+    # A small buffer: what is read ahead counts as read.
+    with opened(extent, progress, buffer=1 << 16) as members:
+        for record in (r for m in members for r in _records(m, extent, params, Counter())):
             if not record.reason and record.text.strip():
                 texts.append(record.text)
                 got += len(record.text.encode("utf-8", "surrogatepass"))
             if got >= size:
-                return texts, min(1.0, file.tell() / max(1, path.stat().st_size))
+                return texts, min(1.0, share)
     return texts, 1.0
-
-
-# --- records ----------------------------------------------------------------------------------
-
-
-def _records(file: io.BufferedReader, params: Ingest, path: Path) -> Iterator[Record]:
-    if params.format == "wikipedia":
-        return _pages(file, path)
-    start = file.peek(4)[:4]
-    encoding = next((name for mark, name in _BYTE_ORDER.items() if start.startswith(mark)), "")
-    if encoding and codecs.lookup(params.encoding).name == "utf-8":
-        raise InputError(
-            f"this is {encoding.upper()} text, not UTF-8",
-            where=str(path),
-            remedy=f"set encoding to {encoding}",
-        )
-    # With newline="\n" a lone CR is a character like any other.
-    text = io.TextIOWrapper(file, params.encoding, errors="lexloom.mark", newline="\n")
-    if params.format == "jsonl":
-        return _objects(text, params.field)
-    if params.document == "file":
-        return _whole(text)
-    return _lines(text)
-
-
-def _lines(file: IO[str]) -> Iterator[Record]:
-    for number, line in enumerate(file, 1):
-        text = line.removesuffix("\n").removesuffix("\r")
-        yield Record(number, text, "encoding" if _UNDECODED in text else "")
-
-
-def _whole(file: IO[str]) -> Iterator[Record]:
-    text = file.read().replace("\r\n", "\n")
-    yield Record(1, text, "encoding" if _UNDECODED in text else "")
-
-
-def _objects(file: IO[str], name: str) -> Iterator[Record]:
-    for line in _lines(file):
-        if line.reason or not line.text.strip("\ufeff \t\r"):
-            yield line
-            continue
-        value, reason = _field(line.text.removeprefix("\ufeff"), name)
-        yield Record(line.number, line.text if reason else value, reason)
-
-
-def _field(line: str, name: str) -> tuple[str, str]:
-    """The text in a JSON object, or why there is none."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return "", "invalid_json"
-    if not isinstance(value, dict):
-        return "", "not_an_object"
-    if name not in value:
-        return "", "missing_field"
-    text = value[name]
-    if text is None:
-        return "", "null"
-    return (text, "") if isinstance(text, str) else ("", "not_a_string")
-
-
-def _pages(file: IO[bytes], path: Path) -> Iterator[Record]:
-    try:
-        for page in read_pages(file):
-            text, reason = page.markup or "", ""
-            if page.namespace != 0:
-                reason = "namespace"
-            elif page.redirect:
-                reason = "redirect"
-            yield Record(page.number, text, reason)
-    except (ElementTree.ParseError, ValueError) as error:
-        raise InputError(
-            f"this is no whole Wikipedia XML dump ({error})",
-            where=str(path),
-            remedy="fetch it again, or name its format",
-        ) from None

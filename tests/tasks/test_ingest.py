@@ -12,6 +12,7 @@ import pytest
 
 from tasks.artifacts import Stats
 from tasks.errors import InputError
+from tasks.files import locate
 from tasks.ingest import INGEST, REJECTS, Ingest
 from tasks.sources import Source, import_source
 from tasks.step import Runner
@@ -41,7 +42,7 @@ def ingest(
         (b"one\rtwo\nthree\r\n", ["one\rtwo", "three"]),
         (b"a\r\r\nb\x0bc\x0cd\xc2\x85e\xe2\x80\xa8f", ["a\r", "b\x0bc\x0cd\x85e\u2028f"]),
         (b"no end", ["no end"]),
-        (b"ab\0cd ef\n", ["ab\0cd ef"]),
+        (b"ab\0cd ef\n", ["abcd ef"]),
         (b"\n \n\r\n\tx\n", ["\tx"]),
         (b"", []),
     ],
@@ -105,14 +106,17 @@ def test_json_records_are_rejected_by_reason(store: Store, tmp_path: Path) -> No
     data = "\r\n".join(line for line, _ in records).encode("utf-8", "surrogateescape")
     params = Ingest("jsonl", field="text")
     found, stats, rejects = ingest(store, tmp_path / "f", b"\xef\xbb\xbf" + data, params)
-    assert [text for part in found for text in part] == ["ok", long, "a\0b", "cd"]
+    assert [text for part in found for text in part] == ["ok", long, "ab", "cd"]
     reasons = Counter(reason for _, reason in records if reason)
     assert {k: v for k, v in stats.items() if k.startswith("dropped.")} == {
         f"dropped.{reason}": count for reason, count in reasons.items()
     }
     assert stats["changed.surrogates"] == 1
-    assert [(int(r["origin"].split(":")[1]), r["reason"]) for r in rejects] == [
-        (n, reason) for n, (_, reason) in enumerate(records, 1) if reason not in ("", "empty")
+    source = import_source(store, Source((str(tmp_path / "f"),)))
+    assert [(locate(store, source, r["origin"]), r["reason"]) for r in rejects] == [
+        (f"f:{n}", reason)
+        for n, (_, reason) in enumerate(records, 1)
+        if reason not in ("", "empty")
     ]
     assert max(len(r["start"]) for r in rejects) == 200
 
@@ -124,9 +128,11 @@ def test_other_encodings_are_read_when_named(store: Store, tmp_path: Path, encod
     assert found == [["schön", "café", "ÿ"]]
 
 
-def test_a_byte_order_mark_tells_what_to_set(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="set encoding to utf-16"):
-        ingest(store, tmp_path / "f", "text\n".encode("utf-16"), Ingest())
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_decides_and_goes(store: Store, tmp_path: Path, encoding: str) -> None:
+    found, stats, _ = ingest(store, tmp_path / "f", "tëxt\r\nb\n".encode(encoding), Ingest())
+    assert found == [["tëxt", "b"]]
+    assert stats.get(f"encoding.{encoding}", 0) == (encoding != "utf-8-sig")
 
 
 def test_partitions_are_bounded_by_bytes_and_cut_alike_when_a_file_grows(
