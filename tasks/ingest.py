@@ -40,7 +40,7 @@ from tasks.files import origin_of
 from tasks.html import extractor, page_encoding, pages
 from tasks.normalize import DOCUMENTS
 from tasks.parquet import cells
-from tasks.records import TOO_LARGE, Record
+from tasks.records import TOO_LARGE, Record, Run
 from tasks.sources import MAX_RECORD_BYTES, PARTITION_BYTES, Source
 from tasks.step import Context, Step
 from tasks.store import Reader, Writer
@@ -139,6 +139,9 @@ def _read(
 ) -> None:
     label = extent.sha256[:12] + (f"/{member.index}" if member.name else "")
     for record in _records(member, extent, params, out.stats):
+        if isinstance(record, Run):
+            out.add_run(label, record)
+            continue
         if record.reason == "encoding" and params.invalid == "fail":
             raise InputError(
                 f"these bytes are no text in {params.encoding}: {record.text[:80]!a}",
@@ -198,13 +201,27 @@ class _Partitions:
         self.texts.append(text)
         self._grow(size)
 
+    def add_run(self, label: str, run: Run) -> None:
+        """Take lines in a row."""
+        kept = [
+            (n, text) for n, text in enumerate(run.texts, run.number) if text and not text.isspace()
+        ]
+        blank, size = len(run.texts) - len(kept), run.size
+        if blank:
+            self.stats["dropped.empty"] += blank
+            size = sum(len(text.encode()) for _, text in kept)
+        self.stats.update({"read": len(run.texts), "kept": len(kept), "bytes": size})
+        self.labels += [f"{label}:{n}" for n, _ in kept]
+        self.texts += [text for _, text in kept]
+        self._grow(size, len(kept))
+
     def _reject(self, label: str, reason: str, start: str) -> None:
         self.stats[f"dropped.{reason}"] += 1
         self.rejects.append((label, reason, _SURROGATE.sub("\ufffd", start)))
         self._grow(len(start))
 
-    def _grow(self, size: int) -> None:
-        self.size += size + _RECORD_BYTES
+    def _grow(self, size: int, records: int = 1) -> None:
+        self.size += size + _RECORD_BYTES * records
         if self.size >= PARTITION_BYTES:
             self.flush()
 
@@ -229,7 +246,7 @@ def _table(columns: list[Any], schema: pa.Schema) -> pa.Table:
 
 def _records(
     member: Member, extent: Extent, params: Ingest, stats: Counter[str]
-) -> Iterator[Record]:
+) -> Iterator[Record | Run]:
     """The records of a stream, and in ``stats`` which encoding was found out."""
     limit = params.max_record_bytes
     if params.format == "parquet":
@@ -251,7 +268,7 @@ def _records(
     return _reader_of(params, str(extent.path))(file, decode, limit)
 
 
-def _reader_of(params: Ingest, where: str) -> Callable[[Any, Decoder, int], Iterator[Record]]:
+def _reader_of(params: Ingest, where: str) -> Callable[[Any, Decoder, int], Iterator[Record | Run]]:
     match params.format:
         case "jsonl":
             return partial(records.objects, name=params.field)
@@ -265,7 +282,9 @@ def _reader_of(params: Ingest, where: str) -> Callable[[Any, Decoder, int], Iter
             )
         case "html":
             return pages
-    return {"line": records.lines, "block": records.blocks, "file": records.whole}[params.document]
+        case _ if params.document == "line":
+            return records.runs
+    return records.blocks if params.document == "block" else records.whole
 
 
 def _encoding(member: Member, extent: Extent, params: Ingest) -> str:
@@ -322,9 +341,10 @@ def peek(path: Path, params: Ingest, size: int) -> tuple[list[str], float]:
     # A small buffer: what is read ahead counts as read.
     with opened(extent, progress, buffer=1 << 16) as members:
         for record in (r for m in members for r in _records(m, extent, params, Counter())):
-            if not record.reason and record.text.strip():
-                texts.append(record.text)
-                got += len(record.text.encode("utf-8", "surrogatepass"))
-            if got >= size:
-                return texts, min(1.0, share)
+            new = record.texts if isinstance(record, Run) else [record.text][bool(record.reason) :]
+            for text in filter(str.strip, new):
+                texts.append(text)
+                got += len(text.encode("utf-8", "surrogatepass"))
+                if got >= size:
+                    return texts, min(1.0, share)
     return texts, 1.0

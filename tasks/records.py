@@ -7,6 +7,7 @@ too large is skipped without ever being in memory.
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from tasks.encodings import Decoder
 from tasks.errors import InputError
 
 TOO_LARGE = "too_large"
+_RUN_BYTES = 1 << 18  # of lines that are looked at together
 _START = 4096  # bytes of a record that is too large, to show
 
 
@@ -34,6 +36,20 @@ class Record(NamedTuple):
     text: str
     reason: str = ""
     change: str = ""
+
+
+class Run(NamedTuple):
+    """Lines in a row of which nothing is to be said.
+
+    Attributes:
+        number: of the first.
+        texts: of all of them; some may be blank.
+        size: bytes of the texts in UTF-8.
+    """
+
+    number: int
+    texts: list[str]
+    size: int
 
 
 def read_lines(file: IO[bytes], limit: int) -> Iterator[tuple[int, bytes, bool]]:
@@ -61,6 +77,34 @@ def lines(file: IO[bytes], decode: Decoder, limit: int) -> Iterator[Record]:
             yield Record(number, *decode(data))
         else:
             yield Record(number, decode(data)[0], TOO_LARGE)
+
+
+def runs(file: IO[bytes], decode: Decoder, limit: int) -> Iterator[Run | Record]:
+    """A record a line, as ``lines`` gives them; many at a time where none of them is odd."""
+    number = 1
+    while data := file.read(_RUN_BYTES):
+        data += (rest := file.readline(limit + 2))
+        while len(rest) == limit + 2 and rest[-1] != 10:  # too large: its end is of no use
+            rest = file.readline(limit + 2)
+        if (text := _plain(data, decode.encoding, limit)) is not None:
+            texts = text.split("\n")
+            yield Run(number, texts, len(text.encode()) - len(texts) + 1)
+            number += len(texts)
+            continue
+        for record in lines(io.BytesIO(data), decode, limit):
+            yield record._replace(number=number)
+            number += 1
+
+
+def _plain(data: bytes, encoding: str, limit: int) -> str | None:
+    """Lines as one text without the last line's end; None if one of them needs a closer look."""
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+    if len(data) > limit or "\0" in text or "\ufeff" in text or text[-1] == "\r":
+        return None
+    return (text.replace("\r\n", "\n") if "\r" in text else text).removesuffix("\n")
 
 
 def blocks(file: IO[bytes], decode: Decoder, limit: int) -> Iterator[Record]:
