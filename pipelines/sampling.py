@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from tasks.corpus import CorpusConfig, build_corpus
 from tasks.errors import InputError
-from tasks.ingest import Ingest, peek
 from tasks.places import find_files
+from tasks.readers import Ingest, peek
 from tasks.sources import PARTITION_BYTES, Source
 from tasks.step import Outcome, Runner
 from tasks.store import Store

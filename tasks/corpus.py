@@ -13,9 +13,10 @@ from models.family import Split
 from tasks.artifacts import Artifact, Stats, digest
 from tasks.dedup import DEDUP, Deduplicate
 from tasks.errors import InputError
-from tasks.ingest import INGEST, Ingest
+from tasks.ingest import INGEST
 from tasks.normalize import NORMALIZE, Normalize, NormalizeStep
 from tasks.places import SAMPLE
+from tasks.readers import Ingest
 from tasks.sources import Source, import_source
 from tasks.split import SPLIT, Fractions, Select
 from tasks.step import Runner

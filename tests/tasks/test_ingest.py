@@ -13,7 +13,8 @@ import pytest
 from tasks.artifacts import Stats
 from tasks.errors import InputError
 from tasks.files import locate
-from tasks.ingest import INGEST, REJECTS, Ingest
+from tasks.ingest import INGEST, REJECTS
+from tasks.readers import Ingest
 from tasks.sources import Source, import_source
 from tasks.step import Runner
 from tasks.store import Store
