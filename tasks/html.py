@@ -16,7 +16,7 @@ from tasks.records import TOO_LARGE, Record, read_whole
 
 
 def extractor() -> str:
-    """The name and version of what extracts; it shapes output, so it is keyed."""
+    """Name and version of what extracts, and detects encodings; it shapes output: it is keyed."""
     return f"resiliparse {version('resiliparse')}"
 
 

@@ -21,7 +21,6 @@ from tasks.encodings import (
     byte_order,
     canonical,
     detect,
-    detector,
     keeps_lines,
     looks_binary,
 )
@@ -74,8 +73,7 @@ class Ingest:
         rows = source.format in ("csv", "tsv")
         encoded = source.format not in ("parquet", "wikipedia")
         encoding = source.encoding if encoded else "utf-8"
-        libraries = [detector()] if encoding == AUTO else []
-        libraries += [extractor()] if source.format == "html" else []
+        library = extractor() if source.format == "html" or encoding == AUTO else ""
         return Ingest(
             source.format,
             source.document if source.format == "text" else "line",
@@ -86,7 +84,7 @@ class Ingest:
             source.max_record_bytes,
             source.quoted if rows else True,
             source.header if rows else True,
-            ", ".join(libraries),
+            library,
         )
 
 
