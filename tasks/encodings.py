@@ -26,6 +26,7 @@ _MARKS = {
     b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16",
 }  # fmt: skip
 _UNDECODED = "\udcff"
+_MARKED = b"\xed\xb3\xbf"  # how UTF-8 would write it
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b")) + b"\x7f"
 _MULTIBYTE = re.compile(rb"[\xc2-\xf4][\x80-\xbf]+")
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{2,40})", re.I)
@@ -183,7 +184,7 @@ class Transcoded(io.RawIOBase):
             data = self._file.read(1 << 16)
             self._ended = not data
             text = self._decoder.decode(data, self._ended)
-            self._rest = text.encode("utf-8", "surrogatepass")
+            self._rest = text.encode("utf-8", "surrogatepass").replace(_MARKED, b"\xff")
         size = min(len(buffer), len(self._rest))
         buffer[:size], self._rest = self._rest[:size], self._rest[size:]
         return size

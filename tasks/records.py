@@ -60,14 +60,11 @@ def read_lines(file: IO[bytes], limit: int) -> Iterator[tuple[int, bytes, bool]]
     number = 0
     while line := file.readline(limit + 2):
         number += 1
-        if line[-1] == 10:
-            yield number, line[:-2] if line[-2:] == b"\r\n" else line[:-1], True
-        elif len(line) < limit + 2:
-            yield number, line.removesuffix(b"\r"), True
-        else:
-            while (rest := file.readline(1 << 20)) and rest[-1] != 10:
-                pass
-            yield number, line[:_START], False
+        cut = len(line) == limit + 2 and line[-1] != 10
+        while cut and (rest := file.readline(1 << 20)) and rest[-1] != 10:
+            pass
+        data = line.removesuffix(b"\n").removesuffix(b"\r")
+        yield number, data if len(data) <= limit else data[:_START], len(data) <= limit
 
 
 def lines(file: IO[bytes], decode: Decoder, limit: int) -> Iterator[Record]:
