@@ -22,6 +22,8 @@ from tasks.store import Store, Writer
 if TYPE_CHECKING:
     from tasks.sources import Source
 
+# StopIteration is what datasets 5.2 raises for empty files of JSON lines.
+_FAULTS = (OSError, ValueError, RuntimeError, StopIteration)
 _PIECE_BYTES = 6 * 2**20  # like a range of a large file
 
 
@@ -94,7 +96,7 @@ def _texts(source: Source) -> Iterator[str | None]:
             yield from islice(_streamed(rows, source), source.records or None)
         else:
             yield from islice(_stored(rows, source), source.records or None)
-    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+    except (*_FAULTS, datasets.exceptions.DatasetsError) as error:
         raise InputError(
             f"the data set cannot be loaded: {str(error).strip() or type(error).__name__}",
             where=source.dataset,
