@@ -7,12 +7,21 @@ everywhere.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib.metadata import version
 from typing import IO
 
 from tasks.encodings import AUTO, Decoder, byte_order, canonical, declared_in_html, detect
 from tasks.records import TOO_LARGE, Record, read_whole
+
+_MAX_DEPTH = 1000
+# Not those that end without an end tag.
+_TAG = re.compile(
+    r"<(/?)(?!(?:p|li|d[td]|t[rdh]|thead|tbody|tfoot|option|optgroup|col|colgroup|area|base|br"
+    r"|embed|hr|img|input|link|meta|source|track|wbr|param|r[bpt]|rtc|body|html|head)\b)[a-z]",
+    re.IGNORECASE,
+)
 
 
 def extractor() -> str:
@@ -28,12 +37,29 @@ def main_text(page: str) -> str:
     return text
 
 
+def _is_deep(page: str) -> bool:
+    """Whether elements are nested deeper than any browser shows (512) and time allows.
+
+    Extraction takes 0.1 s for 1,000 nested elements, and 10 s for 8,000.
+    """
+    if page.count("<") <= _MAX_DEPTH:
+        return False
+    depth = 0
+    for match in _TAG.finditer(page):
+        depth = max(0, depth - 1) if match[1] else depth + 1
+        if depth > _MAX_DEPTH:
+            return True
+    return False
+
+
 def pages(file: IO[bytes], decode: Decoder, limit: int) -> Iterator[Record]:
     """The one record that a page is."""
     data, complete = read_whole(file, limit)
     text, reason, change = decode(data)
     if not complete:
         reason = TOO_LARGE
+    elif not reason and _is_deep(text):
+        reason = "too_deep"
     yield Record(1, text if reason else main_text(text), reason, change)
 
 

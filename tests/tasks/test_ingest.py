@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import random
+import time
 import zipfile
 from collections import Counter
 from functools import partial
@@ -183,6 +184,19 @@ def test_a_page_gives_its_main_text(store: Store, tmp_path: Path) -> None:
     ]
     assert not any(word in text for word in ("never", "Home", "hidden", "rights"))
     assert stats["encoding.cp1252"] == 1
+
+
+def test_hostile_pages_are_rejected_or_read(store: Store, tmp_path: Path) -> None:
+    params = Ingest("html")
+    began = time.process_time()
+    for n, page in enumerate(("<div>" * 99_999, "<b>" * 5000 + "x" + "</b>" * 5000)):
+        _, stats, _ = ingest(store, tmp_path / f"{n}", page.encode(), params)
+        assert stats["dropped.too_deep"] == 1
+    assert time.process_time() - began < 5
+    flat = "<p>enough words in a paragraph\n<br><img src=x>" * 3000
+    assert ingest(store, tmp_path / "flat", flat.encode(), params)[1]["kept"] == 1
+    _, stats, _ = ingest(store, tmp_path / "bad", b"<p>caf\xe9", params)
+    assert stats["dropped.encoding"] == 1
 
 
 def test_json_records_are_rejected_by_reason(store: Store, tmp_path: Path) -> None:
