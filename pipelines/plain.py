@@ -11,7 +11,7 @@ import yaml
 from models.families import FAMILIES
 from pipelines.config import Key, RunConfig, child, keys_at, named, suggestion
 from tasks.errors import ConfigError
-from tasks.places import SAMPLE
+from tasks.places import is_local
 
 
 def load(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
@@ -99,7 +99,7 @@ def anchored(value: dict[str, Any], folder: Path) -> dict[str, Any]:
     """
 
     def path(name: Any, *, must_exist: bool) -> Any:
-        if not isinstance(name, str) or name == SAMPLE or name.startswith("~"):
+        if not isinstance(name, str) or not is_local(name):
             return name
         there = folder / name
         return str(there) if there.exists() or not must_exist else name

@@ -29,6 +29,11 @@ _STATES = ("ETag", "etag", "LastModified", "mtime", "created", "md5", "content_m
 _BUFFER = 1 << 20
 
 
+def is_local(path: str) -> bool:
+    """Whether a path is one of a local file or a glob, that is, may be relative to a folder."""
+    return path not in (SAMPLE, STDIN) and "://" not in path and not path.startswith("~")
+
+
 def find_files(paths: tuple[str, ...], fetched: Path | None = None) -> list[Path]:
     """The files under paths and globs: in the order of ``paths``, a glob's sorted by code point.
 

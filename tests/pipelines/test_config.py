@@ -101,6 +101,8 @@ def test_paths_of_a_file_are_relative_to_it(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(GOOD)
     assert resolve(str(path)).corpus.train.paths == (str(tmp_path / "a.txt"),)
+    path.write_text(GOOD.replace("[a.txt]", "['-', 's3://b/a.txt', '~/a.txt']"))
+    assert resolve(str(path)).corpus.train.paths == ("-", "s3://b/a.txt", "~/a.txt")
 
 
 @pytest.mark.parametrize("name", RECIPES)
