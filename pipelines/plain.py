@@ -14,7 +14,7 @@ from pipelines.config import Key, RunConfig, child, keys_at, named, place
 from pipelines.wording import suggestion
 from tasks.errors import ConfigError, InputError
 from tasks.evaluation.sets import ANALOGY, SIMILARITY, find_set
-from tasks.places import find_files, is_local
+from tasks.places import STDIN, find_files, is_local
 
 
 def load(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
@@ -162,7 +162,7 @@ def check_files(config: RunConfig, source: str, marks: Mapping[Key, int]) -> Non
         for split, given in sources.items()
         if given and given.format != "dataset"
         for i, path in enumerate(given.paths)
-        if "://" not in path
+        if path != STDIN and "://" not in path
     ]
     for kind, built_in in (("similarity", SIMILARITY), ("analogy", ANALOGY)):
         for i, name in enumerate(getattr(config.evaluation, kind)):
