@@ -79,7 +79,7 @@ class Ingest:
             source.document if source.format == "text" else "line",
             source.field if source.format in ("jsonl", "csv", "tsv", "parquet") else "",
             encoding if encoding == AUTO else canonical(encoding),
-            source.invalid,
+            "reject" if source.format == "wikipedia" else source.invalid,
             source.nul,
             source.max_record_bytes,
             source.quoted if rows else True,
