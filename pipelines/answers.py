@@ -15,7 +15,6 @@ from models.family import EmbedsWords, Scores
 from models.text import Sentences
 from tasks.errors import InputError
 from tasks.evaluation import nearest
-from tasks.normalize import normalize_text
 from tasks.registry import OpenedModel, Version
 from tasks.tokenize import tokenize_text
 
@@ -81,7 +80,7 @@ def surprise(opened: OpenedModel, text: str) -> dict[str, Any]:
             where=opened.reference,
             remedy="ask a language model, such as ngram or nplm",
         )
-    lines = tokenize_text(normalize_text(text, opened.text.normalize), opened.text.tokenize)
+    lines = tokenize_text(opened.text.clean(text), opened.text.tokenize)
     if not lines:
         raise InputError("there are no words in this text", where="TEXT")
     vocabulary = model.vocabulary

@@ -269,7 +269,7 @@ def _walk(job: Job) -> None:
 def _walk_family(job: Job, corpus: Corpus, name: str, family: FamilyConfig) -> None:
     config, runner = job.config, job.runner
     assert isinstance(runner, _Looker)
-    text = TextPipeline(config.corpus.normalize, config.corpus.tokenize)
+    text = TextPipeline(config.corpus.normalize, config.corpus.tokenize, config.corpus.analyze)
     params = Train(family, text, config.seed, config.replicate)
     model = runner.run(TRAIN, prepare(runner, corpus, family), params, label=name)
     if runner.holds(model):

@@ -20,9 +20,10 @@ from pydantic import TypeAdapter
 from models.families import FamilyConfig
 from models.family import EmbedsWords, Family, Model, Scores
 from models.vocabulary import Vocabulary
+from tasks.analyze import Analyze, analyze_text
 from tasks.artifacts import canonical_json
 from tasks.errors import InputError
-from tasks.normalize import Normalize
+from tasks.normalize import Normalize, normalize_text
 from tasks.store import Reader, Writer, map_tensors
 from tasks.tokenize import Tokenize
 
@@ -51,6 +52,11 @@ class TextPipeline:
 
     normalize: Normalize
     tokenize: Tokenize
+    analyze: Analyze = Analyze()  # noqa: RUF009 - frozen
+
+    def clean(self, text: str) -> str:
+        """Raw text as the tokenizer is given it."""
+        return analyze_text(normalize_text(text, self.normalize), self.analyze)
 
 
 def write_model(out: Writer, model: Model, text: TextPipeline) -> None:

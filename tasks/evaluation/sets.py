@@ -23,7 +23,6 @@ from tasks.artifacts import Artifact
 from tasks.errors import InputError
 from tasks.files import import_files
 from tasks.models import TextPipeline
-from tasks.normalize import normalize_text
 from tasks.store import Store
 from tasks.tokenize import tokenize_text
 
@@ -248,7 +247,7 @@ def read_text(path: Path, pipeline: TextPipeline) -> tuple[Tokens, str]:
 
 
 def _partition(text: str, pipeline: TextPipeline) -> TokenPartition:
-    sentences = tokenize_text(normalize_text(text, pipeline.normalize), pipeline.tokenize)
+    sentences = tokenize_text(pipeline.clean(text), pipeline.tokenize)
     counts = Counter(token for sentence in sentences for token in sentence)
     types = Vocabulary((), tuple(counts), np.array([*counts.values()], dtype=np.int64))
     return TokenPartition(types.words, types.counts, Sentences.of(types, sentences))

@@ -120,6 +120,16 @@ class Pretrained(PythonModel):
                 f"this model reads text that was cut by the scheme {scheme!r}, which takes "
                 "lexloom: give token lists in the column `tokens`"
             )
+        analyze = self.text.get("analyze", {})
+        if (
+            analyze.get("sentences", "line") != "line"
+            or analyze.get("words", "surface") != "surface"
+        ):
+            raise _refusal(
+                "this model reads text whose sentences were split or whose words were reduced to "
+                "stems or lemmas, which this file does not carry: give token lists in the column "
+                "`tokens`"
+            )
         if settings.get("mojibake"):
             raise _refusal(
                 "this model reads text that ftfy has repaired, which this file does not carry: "
