@@ -120,11 +120,8 @@ class Pretrained(PythonModel):
                 f"this model reads text that was cut by the scheme {scheme!r}, which takes "
                 "lexloom: give token lists in the column `tokens`"
             )
-        analyze = self.text.get("analyze", {})
-        if (
-            analyze.get("sentences", "line") != "line"
-            or analyze.get("words", "surface") != "surface"
-        ):
+        analysis = {"sentences": "line", "words": "surface"} | self.text.get("analyze", {})
+        if (analysis["sentences"], analysis["words"]) != ("line", "surface"):
             raise _refusal(
                 "this model reads text whose sentences were split or whose words were reduced to "
                 "stems or lemmas, which this file does not carry: give token lists in the column "

@@ -82,14 +82,9 @@ def test_raw_text_where_the_pipeline_is_portable(store: Store, tracking_uri: str
         assert by_text.equals(by_tokens)
     with pytest.raises(Exception, match="several lines"):
         served.predict([{"text": "one\ntwo"}])
-    for name, text, problem in [
-        (
-            "stemmed",
-            TextPipeline(normalize, Tokenize("whitespace"), Analyze(words="porter")),
-            "stems",
-        ),
-        ("repaired", TextPipeline(Normalize(mojibake=True), Tokenize("whitespace")), "ftfy"),
-    ]:
+    stemmed = TextPipeline(normalize, Tokenize("whitespace"), Analyze(words="porter"))
+    repaired = TextPipeline(Normalize(mojibake=True), Tokenize("whitespace"))
+    for name, text, problem in [("stemmed", stemmed, "stems"), ("repaired", repaired, "ftfy")]:
         with pytest.raises(Exception, match=f"{problem}.*give token lists"):
             load(store, tracking_uri, name, config, text).predict([{"text": "a b"}])
     words = TextPipeline(normalize, Tokenize("words"))
