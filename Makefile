@@ -13,11 +13,13 @@ help: ## show this list
 $(VENV)/.run: requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11) and "lexloom needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	@echo "installing what lexloom needs into $(VENV): about 3 GB, some minutes, only this once"
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.run
+	@echo "installing what the tests need into $(VENV): about a minute, only this once"
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.lock
 	touch $@
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_chec
 import numpy as np
 from numpy.typing import NDArray
 
-from models.text import NgramCounts, Sentences, Tokens
+from models.text import CooccurrenceCounts, NgramCounts, Sentences, Tokens
 from models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -57,7 +57,24 @@ class WantsNgrams:
     order: int
 
 
-Want = WantsTokens | WantsVocabulary | WantsNgrams
+@dataclass(frozen=True)
+class WantsCooccurrence:
+    """The co-occurrence table of the training split, in the ids of the input ``vocabulary``.
+
+    Attributes:
+        window: the widest distance.
+        weights: ``1 / distance``, or 1 for all.
+        side: on which side of a word (the row) the other (the column) stands.
+        boundary: what no window crosses.
+    """
+
+    window: int
+    weights: Literal["harmonic", "flat"] = "harmonic"
+    side: Literal["both", "left", "right"] = "both"
+    boundary: Literal["document", "sentence"] = "sentence"
+
+
+Want = WantsTokens | WantsVocabulary | WantsNgrams | WantsCooccurrence
 
 
 @dataclass(frozen=True)
@@ -85,6 +102,11 @@ class Inputs:
     def ngrams(self, role: str = "ngrams") -> NgramCounts:
         """The n-gram counts under a role."""
         counts: NgramCounts = self._get(role, NgramCounts)
+        return counts
+
+    def cooccurrence(self, role: str = "cooccurrence") -> CooccurrenceCounts:
+        """The co-occurrence table under a role."""
+        counts: CooccurrenceCounts = self._get(role, CooccurrenceCounts)
         return counts
 
 

@@ -101,3 +101,67 @@ class NgramCounts:
     order: int
     ngrams: NDArray[np.int32]
     counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class CooccurrencePart:
+    """A stretch of a co-occurrence table, ordered by (row, column); a row may go on in the next.
+
+    Attributes:
+        words: (R,) int32 the rows that have entries here.
+        starts: (R + 1,) int64, the entries of ``words[r]`` are ``starts[r]`` to ``starts[r + 1]``.
+        columns: (M,) int32.
+        totals: (M,) int64, weights times the ``scale`` of the table.
+    """
+
+    words: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    totals: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def rows(self) -> NDArray[np.int32]:
+        """(M,) the row of each entry."""
+        return np.repeat(self.words, np.diff(self.starts))
+
+
+@dataclass(frozen=True, eq=False)
+class CooccurrenceCounts:
+    """How much words stand around each other, in the ids of a vocabulary.
+
+    Attributes:
+        n_words: V, the table is V x V and sparse.
+        window: the widest distance.
+        symmetric: the table equals its transpose, and only ``row <= column`` is stored. A word
+            beside itself counts twice, once for each side, as in the whole table.
+        scale: what the integer totals are divided by.
+        parts: the entries, distinct, by (row, column), usually memory-mapped.
+    """
+
+    n_words: int
+    window: int
+    symmetric: bool
+    scale: int
+    parts: Sequence[CooccurrencePart]
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+    def entries(
+        self, *, whole: bool = False
+    ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]]:
+        """Rows, columns and weights, a part at a time.
+
+        Args:
+            whole: of a symmetric table also give what is below the diagonal, right after the part
+                that it mirrors.
+        """
+        for part in self.parts:
+            rows, columns, weights = part.rows, part.columns, part.totals / self.scale
+            yield rows, columns, weights
+            if whole and self.symmetric:
+                below = rows != columns
+                yield columns[below], rows[below], weights[below]

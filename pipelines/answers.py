@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 from models import vectors
 from models.family import EmbedsWords, Scores
 from models.text import Sentences
+from pipelines.cli_common import UNFOLDED
 from tasks.errors import InputError
 from tasks.evaluation import nearest
 from tasks.registry import OpenedModel, Version
-from tasks.tokenize import tokenize_text
 
 Ranking = list[tuple[str, float]]
 
@@ -80,7 +84,7 @@ def surprise(opened: OpenedModel, text: str) -> dict[str, Any]:
             where=opened.reference,
             remedy="ask a language model, such as ngram or nplm",
         )
-    lines = tokenize_text(opened.text.clean(text), opened.text.tokenize)
+    lines = opened.text.sentences(text)
     if not lines:
         raise InputError("there are no words in this text", where="TEXT")
     vocabulary = model.vocabulary
@@ -121,57 +125,109 @@ def _unknown(opened: OpenedModel, word: str) -> InputError:
 # --- tables ---------------------------------------------------------------------------------
 
 
-def neighbours_table(answer: Mapping[str, Ranking]) -> Table:
-    """Neighbours, a column a word."""
-    table = Table(box=None)
-    for word in answer:
-        table.add_column(word, style="none")
-    depth = max((len(ranking) for ranking in answer.values()), default=0)
-    for i in range(depth):
-        cells = [r[i] if i < len(r) else None for r in answer.values()]
-        table.add_row(*(f"{cell[0]} [dim]{cell[1]:.3f}[/]" if cell else "" for cell in cells))
+@dataclass(frozen=True)
+class Fitting:
+    """The first of some ways to show the same that is not too wide; else the last one.
+
+    Attributes:
+        ways: the widest first.
+    """
+
+    ways: Sequence[RenderableType]
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        """The one that fits."""
+        endless = options.update(width=UNFOLDED)
+        widths = (Measurement.get(console, endless, way).maximum for way in self.ways)
+        ways = zip(self.ways, widths, strict=True)
+        yield next((way for way, width in ways if width <= options.max_width), self.ways[-1])
+
+
+def _table(*headings: str, rows: Iterable[Sequence[Text | str]], header: bool = True) -> Table:
+    """A table that cuts nothing: what does not fit is folded."""
+    table = Table(box=None, show_header=header)
+    for heading in headings:
+        table.add_column(Text(heading, overflow="fold"), overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return table
+
+
+def neighbours_table(answer: Mapping[str, Ranking]) -> RenderableType:
+    """Neighbours, a column a word; one word below the other where there is no room for that."""
+    depth = max((len(ranking) for ranking in answer.values()), default=0)
+    padded = [[*map(_ranked, r), *[Text()] * (depth - len(r))] for r in answer.values()]
+    columns = _table(*answer, rows=zip(*padded, strict=True))
+    singly = [_table(word, rows=[[_ranked(item)] for item in r]) for word, r in answer.items()]
+    return Fitting((columns, Group(*singly)))
+
+
+def _ranked(item: tuple[str, float]) -> Text:
+    return Text.assemble(item[0], (f" {item[1]:.3f}", "dim"))
 
 
 def ranking_table(answer: Ranking) -> Table:
     """Words with their scores."""
-    table = Table(box=None, show_header=False)
-    for word, score in answer:
-        table.add_row(word, f"[dim]{score:.3f}[/]")
-    return table
+    rows = [(word, Text(f"{score:.3f}", "dim")) for word, score in answer]
+    return _table("", "", rows=rows, header=False)
 
 
-def surprise_table(answer: Mapping[str, Any]) -> Table:
+def surprise_table(answer: Mapping[str, Any]) -> RenderableType:
     """Log-probabilities, a row a word."""
-    title = (
-        f"perplexity {answer['perplexity']:,.1f} over {answer['scored']} tokens, sentence ends "
-        f"counted, {answer['unknown']} unknown scored as <unk>"
+    scored, unknown = answer["scored"], answer["unknown"]
+    rows = [
+        (
+            row["word"],
+            Text(f"{row['log_prob']:.3f}", justify="right"),
+            "" if row["known"] else "<unk>",
+        )
+        for row in answer["words"]
+    ]
+    return Group(
+        Text(f"perplexity {answer['perplexity']:,.1f}", "bold"),
+        Text(f"over {scored} tokens, sentence ends counted, {unknown} unknown scored as <unk>"),
+        _table("word", "log-probability", "", rows=rows),
     )
-    table = Table(box=None, title=title, title_justify="left")
-    table.add_column("word")
-    table.add_column("log-probability", justify="right")
-    for row in answer["words"]:
-        table.add_row(row["word"], f"{row['log_prob']:.3f}" + ("" if row["known"] else " <unk>"))
-    return table
 
 
-def versions_table(versions: Sequence[Version]) -> Table:
-    """Registered versions, a row each."""
-    table = Table(box=None)
-    for heading in ("name", "version", "alias", "family", "scores", "created"):
-        table.add_column(heading)
-    for version in versions:
-        scores = ", ".join(f"{score.name} {score.shown}" for score in version.scores)
-        created = time.strftime("%Y-%m-%d %H:%M", time.localtime(version.created))
-        aliases = ", ".join(version.aliases)
-        table.add_row(version.name, str(version.version), aliases, version.family, scores, created)
-    return table
+def versions_table(versions: Sequence[Version]) -> RenderableType:
+    """Registered versions, a row each; on a narrow terminal less beside one another."""
+
+    def ways() -> Iterator[RenderableType]:
+        yield _table(*_VERSION, rows=[_cells(v, ", ") for v in versions])
+        for without in ((), ("created",), ("created", "family")):
+            kept = [i for i, heading in enumerate(_VERSION) if heading not in without]
+            rows = [[_cells(version, "\n")[i] for i in kept] for version in versions]
+            yield _table(*(_VERSION[i] for i in kept), rows=rows)
+        yield Group(*(_listed(version) for version in versions))
+
+    return Fitting(tuple(ways()))
+
+
+_VERSION = ("name", "version", "alias", "family", "scores", "created")
+
+
+def _cells(version: Version, between: str) -> list[str]:
+    scores = between.join(f"{score.name} {score.shown}" for score in version.scores)
+    created = time.strftime("%Y-%m-%d %H:%M", time.localtime(version.created))
+    aliases = ", ".join(version.aliases)
+    return [version.name, str(version.version), aliases, version.family, scores, created]
+
+
+def _listed(version: Version) -> Text:
+    """A version with a line for each of its scores."""
+    aliases = "".join(f" @{alias}" for alias in version.aliases)
+    lines = [f"{version.name} v{version.version}{aliases}"]
+    lines += [f"  {score.name} {score.shown}" for score in version.scores]
+    return Text("\n".join(lines), overflow="fold")
 
 
 def version_table(version: Version) -> Table:
     """All that is known of a version."""
     table = Table(box=None, show_header=False)
-    table.add_column(style="bold")
+    table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     facts: dict[str, object] = {
         "name": version.name,
@@ -193,5 +249,5 @@ def version_table(version: Version) -> Table:
         },
     }
     for name, value in facts.items():
-        table.add_row(name, str(value))
+        table.add_row(Text(name), Text(str(value)))
     return table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 import sys
 import time
 from typing import Annotated
@@ -16,7 +17,9 @@ from pipelines.cli_common import (
     Changes,
     Families,
     Home,
+    Interruptible,
     Recipe,
+    Stopped,
     Verbose,
     begin,
     names,
@@ -26,6 +29,7 @@ from pipelines.cli_common import (
 
 app = typer.Typer(
     name="lexloom",
+    cls=Interruptible,
     help="A corpus goes in; registered, evaluated, comparable language-embedding models come out.",
     epilog="Begin with: lexloom run sample",
     no_args_is_help=True,
@@ -58,22 +62,25 @@ def run(
 ) -> None:
     """Make the corpus, train and compare the families, register the models."""
     settings, console = begin(verbose)
+    console.print(f"  reading {recipe}", style="dim", highlight=False, markup=False)
     from pipelines.recipes import resolve
 
     overrides = [*(changes or []), *([f"replicate={time.time_ns() // 1000}"] if fresh else [])]
     chosen = names(families)
     config = resolve(recipe, families=chosen, overrides=overrides)
-    from pipelines import display
+    from pipelines import display, foretold
     from pipelines.running import run_directly, run_flow
 
-    if direct:
-        result = run_directly(config, settings, console, verbose=verbose)
-    else:
-        result = run_flow(recipe, chosen, overrides, settings, console, verbose=verbose)
+    with foretold.Measured(settings.home) as took:
+        if direct:
+            result = run_directly(config, settings, console, verbose=verbose)
+        else:
+            result = run_flow(recipe, chosen, overrides, settings, console, verbose=verbose)
+    told = foretold.compare(config, settings, result, took, direct=direct)
     if as_json:
-        print_json(display.result_json(result, settings))
+        print_json({**display.result_json(result, settings), "plan": told})
     else:
-        display.show_result(out(), result, settings)
+        display.show_result(out(), result, settings, told)
 
 
 @app.command()
@@ -87,10 +94,13 @@ def plan(
 ) -> None:
     """Show what a run would do: steps, what is cached, memory, disk and time. Starts nothing."""
     settings, _ = begin(verbose)
+    from pipelines import foretold
     from pipelines.plan import make_plan, show_plan
     from pipelines.recipes import resolve
 
-    made = make_plan(resolve(recipe, families=names(families), overrides=changes or []), settings)
+    config = resolve(recipe, families=names(families), overrides=changes or [])
+    made = make_plan(config, settings)
+    foretold.keep(made, config, settings)
     if as_json:
         print_json(made.to_json())
     else:
@@ -114,6 +124,7 @@ def up(
     settings, console = begin(verbose, stack=False, chatty=True)
     from pipelines import stack
     from pipelines.console import Watch
+    from pipelines.display import models_page
 
     with Watch(console) as watch, watch.doing("local stack"):
         ports = stack.Ports(prefect_port, mlflow_port, ray_port)
@@ -123,7 +134,7 @@ def up(
         return
     for name, value in {
         "Prefect": started.prefect,
-        "MLflow": started.mlflow,
+        "MLflow": models_page(started.mlflow),
         "Ray": started.ray,
         "logs": started.logs,
     }.items():
@@ -137,8 +148,11 @@ def down(home: Home = None, verbose: Verbose = False) -> None:
     """Stop the local stack, and whatever runs on it."""
     settings, _ = begin(verbose, stack=False)
     from pipelines import stack
+    from tasks.tracking import bury_dead_if_possible
 
     stopped = stack.down(settings.home)
+    if stopped:
+        bury_dead_if_possible(settings.tracking_uri)
     out().print(f"{stopped} processes stopped" if stopped else "nothing was up")
 
 
@@ -168,10 +182,11 @@ app.command()(cli_corpus.gc)
 
 def main() -> None:
     """Run the command line; errors that a person can mend are told in one message."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
     try:
         app()
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted; what was finished is kept\n")
+    except (KeyboardInterrupt, Stopped):
+        sys.stderr.write("stopped; run the same command again: what was done is kept\n")
         sys.exit(130)
     except Exception as error:
         if cli_common.shows_tracebacks:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,12 +49,25 @@ Model = Annotated[
 ]
 
 
+class Stopped(Exception):
+    """Ctrl-C, as something that click does not take for its own."""
+
+
+class Interruptible(TyperGroup):
+    """The commands; click would say "Aborted" and return 1 if one is interrupted."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise Stopped from interrupt
+
+
 def begin(verbose: bool, *, stack: bool = True, chatty: bool = False) -> tuple[Settings, Console]:
     """Settings and a console for what is not the answer; sets the environment up first."""
     global shows_tracebacks
     shows_tracebacks = verbose
-    from rich.console import Console
-
     from pipelines.settings import Settings, prepare_environment
 
     settings = Settings.load()
@@ -65,18 +79,30 @@ def begin(verbose: bool, *, stack: bool = True, chatty: bool = False) -> tuple[S
             for name, value in running.environment.items():
                 os.environ.setdefault(name, value)
             settings = Settings.load()
-    return settings, Console(stderr=True)
+    return settings, _console(stderr=True)
 
 
 shows_tracebacks = False
 """Whether the command that runs was asked to be verbose."""
 
 
+UNFOLDED = 10_000
+"""Columns of what is no terminal: a file and a pipe get whole lines."""
+
+
 def out() -> Console:
     """A console for answers."""
+    return _console()
+
+
+def _console(*, stderr: bool = False) -> Console:
+    """A console as wide as its terminal; what goes elsewhere is never folded or cut."""
     from rich.console import Console
 
-    return Console()
+    console = Console(stderr=stderr)
+    if not console.is_terminal:
+        console.width = UNFOLDED
+    return console
 
 
 def names(families: str | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -34,6 +35,35 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", help="Write the whole table: .tsv, .parquet, or - for standard output"),
 ]
+
+
+class Plain(enum.StrEnum):
+    """How text is cut that is counted as it is."""
+
+    whitespace = "whitespace"
+    words = "words"
+
+
+class Weights(enum.StrEnum):
+    """What a pair counts."""
+
+    harmonic = "harmonic"
+    flat = "flat"
+
+
+class Side(enum.StrEnum):
+    """On which side of a word others count."""
+
+    both = "both"
+    left = "left"
+    right = "right"
+
+
+class Boundary(enum.StrEnum):
+    """What no window crosses."""
+
+    document = "document"
+    sentence = "sentence"
 
 
 @contextmanager
@@ -125,15 +155,30 @@ def vocab(
     text: Text,
     top: Top = 20,
     min_count: Annotated[int, typer.Option(min=1, help="Only words seen so often")] = 1,
+    plain: Annotated[
+        Plain | None, typer.Option("--plain", help="Count text as it is, cut in this way")
+    ] = None,
     file: Out = None,
     changes: Changes = None,
     home: Home = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Count words: the most frequent first, ties by their bytes."""
-    with _counting(text, changes, verbose) as counting:
-        table = counting.vocabulary(min_count)
+    """Count words: the most frequent first, ties by their bytes.
+
+    With --plain the bytes of UTF-8 text are counted as they are, without normalization and
+    without keeping anything: the fastest way to a word list.
+    """
+    if plain is not None:
+        settings, _ = begin(verbose)
+        from tasks.words import count_words
+
+        table = count_words(text, scheme=plain.value, threads=settings.threads)
+        if min_count > 1:
+            table = table.filter(table["count"].to_numpy() >= min_count)
+    else:
+        with _counting(text, changes, verbose) as counting:
+            table = counting.vocabulary(min_count)
     _answer(table, top, file, as_json)
 
 
@@ -153,6 +198,41 @@ def ngrams(
     with _counting(text, changes, verbose) as counting:
         table = counting.ngrams(order, min_count)
     _answer(table, top, file, as_json)
+
+
+@corpus.command()
+def cooccurrence(
+    text: Text,
+    window: Annotated[int, typer.Option(min=1, help="Farthest distance that counts")] = 10,
+    weights: Annotated[Weights, typer.Option(help="1 / distance, or 1")] = Weights.harmonic,
+    side: Annotated[Side, typer.Option(help="Side on which others count")] = Side.both,
+    boundary: Annotated[
+        Boundary, typer.Option(help="What no window crosses; a line is a sentence")
+    ] = Boundary.sentence,
+    min_count: Annotated[int, typer.Option(min=1, help="Only words seen so often")] = 1,
+    top: Top = 20,
+    file: Out = None,
+    changes: Changes = None,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Count which words stand near each other; words left out keep their place in windows."""
+    with _counting(text, changes, verbose) as counting:
+        from tasks.cooccurrence import Cooccurrence
+
+        try:
+            settings = Cooccurrence(window, weights.value, side.value, boundary.value)
+        except ValueError as error:
+            raise _refused(str(error), "--window") from None
+        table = counting.cooccurrence(settings, min_count)
+    _answer(table, top, file, as_json)
+
+
+def _refused(problem: str, option: str) -> Exception:
+    from tasks.errors import ConfigError
+
+    return ConfigError(problem, where=option)
 
 
 def _answer(table: object, top: int, file: Path | None, as_json: bool) -> None:

@@ -45,7 +45,9 @@ def list_models(home: Home = None, as_json: AsJson = False, verbose: Verbose = F
     settings, _ = begin(verbose)
     from pipelines.answers import versions_table
     from tasks import registry
+    from tasks.tracking import bury_dead_if_possible
 
+    bury_dead_if_possible(settings.tracking_uri)
     versions = registry.list_models(settings.tracking_uri)
     if as_json:
         print_json([dataclasses.asdict(version) for version in versions])
@@ -112,9 +114,10 @@ def pull(
     """Fetch a registered model, in our format or in one that other programs load."""
     settings, console = begin(verbose)
     from pipelines.console import Watch
-    from tasks.export.pull import pull as fetch
 
-    with Watch(console) as watch:
+    with Watch(console) as watch, watch.doing("pull"):
+        from tasks.export.pull import pull as fetch
+
         path = fetch(
             model,
             format.value,
@@ -123,7 +126,7 @@ def pull(
             force=force,
             progress=lambda done, total, unit: watch.advance("pull", done, total, unit),
         )
-    out().print(path, soft_wrap=True, highlight=False)
+    out().print(path, soft_wrap=True, highlight=False, markup=False)
 
 
 def evaluate(
@@ -150,11 +153,12 @@ def evaluate(
         raise typer.BadParameter("give at least one of --similarity, --analogy and --text")
     settings, console = begin(verbose)
     from pipelines.console import Watch
-    from tasks.evaluation import evaluate_files
-    from tasks.registry import open_model
 
-    opened = open_model(model, settings.tracking_uri)
-    with Watch(console) as watch:
+    with Watch(console) as watch, watch.doing("evaluate"):
+        from tasks.evaluation import evaluate_files
+        from tasks.registry import open_model
+
+        opened = open_model(model, settings.tracking_uri)
         scores = evaluate_files(
             opened.model,
             opened.text,
@@ -167,7 +171,7 @@ def evaluate(
         print_json({"model": opened.reference, "scores": [score.to_json() for score in scores]})
     else:
         for score in scores:
-            out().print(score.line, highlight=False)
+            out().print(score.line, highlight=False, markup=False)
 
 
 # --- questions ------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ Whatever is wrong with a config is found here, before anything starts, and told 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from models.families import FAMILIES, FamilyConfig
+from pipelines.wording import plainly, suggestion
 from tasks.corpus import CorpusConfig
 from tasks.errors import ConfigError
 from tasks.evaluation import EvaluationConfig
@@ -22,6 +22,8 @@ from tasks.promotion import Gate
 
 Key = tuple[str | int, ...]
 """The way to a value in nested mappings and lists."""
+CHANGED = 0
+"""In place of a line, for a value that was changed after it was read."""
 
 
 class RunConfig(BaseModel):
@@ -147,21 +149,19 @@ def _resolve(schema: Any, value: Any, definitions: Mapping[str, Any]) -> Any:
             return schema
 
 
-def suggestion(name: str, names: Sequence[str]) -> str:
-    """What a person may have meant by a name that is none of those known."""
-    close = difflib.get_close_matches(name, names, 1, 0.6)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return "known are: " + ", ".join(names) if names else "nothing can be set below it"
+def place(path: Key, source: str, marks: Mapping[Key, int]) -> str:
+    """Where a value stands: the file, the line if it is known, and its key."""
+    line = next((marks[path[:n]] for n in range(len(path), 0, -1) if path[:n] in marks), None)
+    if line == CHANGED:
+        return f"--set {'.'.join(str(key) for key in path)}"
+    file = f"{source}:{line}: " if line else f"{source}: " if source else ""
+    return file + ".".join(str(key) for key in path)
 
 
 def _explain(error: ErrorDetails, value: Any, source: str, marks: Mapping[Key, int]) -> ConfigError:
     """What pydantic found, in one sentence with its place."""
     path = _real_path(error["loc"], value)
-    kind, given = error["type"], error["input"]
-    line = next((marks[path[:n]] for n in range(len(path), 0, -1) if path[:n] in marks), None)
-    place = f"{source}:{line}: " if line else f"{source}: " if source else ""
-    where = place + ".".join(str(key) for key in path)
+    kind, where = error["type"], place(path, source, marks)
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         names = keys_at(value, path[:-1]) or []
         return ConfigError(
@@ -183,26 +183,14 @@ def _explain(error: ErrorDetails, value: Any, source: str, marks: Mapping[Key, i
             f"there is no family {tag!r}", where=where, remedy=suggestion(tag, known)
         )
     if kind == "missing":
-        return ConfigError("this setting is missing", where=where)
-    message = error["msg"]
-    for technical, plain in _PLAIN.items():
-        message = message.replace(technical, plain)
-    shown = "" if isinstance(given, Mapping | list) else f", not {given!r}"
-    return ConfigError(message + shown, where=where)
-
-
-_PLAIN = {
-    "Value error, ": "",
-    "Input should be": "must be",
-    "valid dictionary or object to extract fields from": "mapping",
-    "dictionary or an instance of ": "mapping, a ",
-    "Dictionary should have": "must have",
-    " after validation": "",
-    "valid tuple": "list",
-    "String should": "must",
-    "should": "must",
-}
-"""pydantic's words in ours."""
+        return ConfigError(
+            "this setting is missing", where=where, remedy=f"add `{path[-1]}:` with its value"
+        )
+    problem, remedy = plainly(error)
+    keys = keys_at(value, path) if "must be a mapping" in problem else None
+    if keys:
+        remedy = f"write one of its keys below it: {', '.join(keys)}"
+    return ConfigError(problem, where=where, remedy=remedy)
 
 
 def _real_path(location: Key, value: Any) -> Key:

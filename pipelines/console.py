@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ from tasks.runner import Outcome
 
 LINE_EVERY = 15.0
 """Seconds between progress lines where there is no terminal for a bar."""
+RECENT = 20.0
+"""Seconds that a rate is taken over."""
 
 
 def human(number: float) -> str:
@@ -47,13 +50,43 @@ def span(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def far(done: float, total: float, unit: str, elapsed: float) -> str:
-    """How far something is, how fast, and how long it will take."""
-    parts = [f"{human(done)}/{human(total)} {unit}"]
-    if done and elapsed > 0.5:
-        parts.append(f"{human(done / elapsed)}/s")
-        parts.append(f"{span((total - done) * elapsed / done)} left")
+def far(done: float, total: float, unit: str, rate: float = 0.0) -> str:
+    """How far something is; how fast, and how long it will take, if a rate is known."""
+    parts = [f"{human(done)}/{human(total)} {unit}" if total else f"{human(done)} {unit}"]
+    if rate > 0:
+        parts.append(f"{human(rate)}/s")
+        if total:
+            parts.append(f"{span(max(0.0, total - done) / rate)} left")
     return ", ".join(parts)
+
+
+class Pace:
+    """How fast something goes at present: over the last seconds, not since the start.
+
+    A start on a busy machine, a warm-up or what was found done tells nothing of the rest.
+    """
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+        self._unit = ""
+
+    def tell(self, now: float, done: int, unit: str) -> float:
+        """Note how far it is, and return the rate a second; 0 while it is not known.
+
+        Args:
+            now: in seconds of some clock.
+            done: so many by now; fewer than before, or another unit, is a new beginning.
+            unit: what they are.
+        """
+        if unit != self._unit or (self._seen and done < self._seen[-1][1]):
+            self._seen.clear()
+            self._unit = unit
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - RECENT:
+            self._seen.popleft()
+        since, before = self._seen[0]
+        elapsed = now - since
+        return (done - before) / elapsed if elapsed > 0.5 else 0.0
 
 
 class _Far(ProgressColumn):
@@ -61,10 +94,9 @@ class _Far(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """The text of a task."""
-        if not task.total:
+        if not task.fields["unit"]:
             return Text("")
-        elapsed = time.monotonic() - task.fields["began"]
-        return Text(far(task.completed, task.total, task.fields["unit"], elapsed), "dim")
+        return Text(far(task.completed, task.total or 0, task.fields["unit"], task.fields["rate"]))
 
 
 @dataclass
@@ -78,7 +110,7 @@ class Watch:
     console: Console
     _bars: Progress | None = None
     _tasks: dict[str, TaskID] = field(default_factory=dict)
-    _first: dict[str, tuple[float, int]] = field(default_factory=dict)
+    _paces: dict[str, Pace] = field(default_factory=dict)
     _said: dict[str, float] = field(default_factory=dict)
 
     def __enter__(self) -> Watch:
@@ -107,34 +139,36 @@ class Watch:
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:
         """Something that is no step: starting a server."""
+        if not self._bars:
+            self._print(f"{what} ...")
         self.begin(what)
         began = time.monotonic()
-        yield
-        self._close(what)
+        try:
+            yield
+        finally:
+            self._close(what)
         self._line(what, span(time.monotonic() - began))
 
     def begin(self, name: str) -> None:
         """A step begins."""
         self._said[name] = time.monotonic()
+        self._paces[name] = Pace()
         if self._bars:
-            began = time.monotonic()
-            self._tasks[name] = self._bars.add_task(name, total=None, unit="", began=began)
+            self._tasks[name] = self._bars.add_task(name, total=None, unit="", rate=0.0)
 
     def advance(self, name: str, done: int, total: int, unit: str) -> None:
-        """It has come so far; rates count from the first word on, not from the start of Ray."""
+        """It has come so far."""
+        if name not in self._paces:
+            self.begin(name)
         now = time.monotonic()
-        began, before = self._first.setdefault(name, (now, done))
+        rate = self._paces[name].tell(now, done, unit)
         if self._bars:
-            if name not in self._tasks:
-                self.begin(name)
-            # The bar's own clock would count the start; the share that was there then is left out.
-            rate_since = began if done <= before else now - (now - began) * done / (done - before)
             self._bars.update(
-                self._tasks[name], completed=done, total=total, unit=unit, began=rate_since
+                self._tasks[name], completed=done, total=total or None, unit=unit, rate=rate
             )
-        elif now - self._said.get(name, 0.0) > LINE_EVERY:
+        elif now - self._said[name] > LINE_EVERY:
             self._said[name] = now
-            self._line(name, far(done - before, total - before, unit, now - began))
+            self._line(name, far(done, total, unit, rate))
 
     def end(self, outcome: Outcome) -> None:
         """It has ended."""
@@ -150,10 +184,13 @@ class Watch:
     def _close(self, name: str) -> None:
         if self._bars and name in self._tasks:
             self._bars.remove_task(self._tasks.pop(name))
-        self._first.pop(name, None)
+        self._paces.pop(name, None)
 
     def _line(self, name: str, text: str) -> None:
-        self.console.print(f"  {name:<24} {text}", style="dim", highlight=False)
+        self._print(f"{name:<24} {text}")
+
+    def _print(self, text: str) -> None:
+        self.console.print(f"  {text}", style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
 def quieten(log: Path) -> None:

@@ -25,7 +25,7 @@ def corpus(
     """Ingest, normalize, deduplicate, split and tokenize a corpus, and count it.
 
     Args:
-        recipe: The corpus of this recipe, or of this YAML file
+        recipe: A recipe by name, or the full path of a YAML file on the worker's machine
         overrides: Changes of the form a.b=c, such as corpus.normalize.lowercase=true
     """
 

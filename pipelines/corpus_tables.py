@@ -129,9 +129,10 @@ def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table | str:
 
 def counts_table(head: pa.Table, total: int) -> Group:
     """Counted things, most frequent first."""
-    table = _table("count", *(name for name in head.column_names if name != "count"))
+    number = head.column_names[-1]
+    table = _table(number, *head.column_names[:-1])
     for row in head.to_pylist():
-        count = Text(f"{row.pop('count'):,}", justify="right")
+        count = Text(f"{row.pop(number):,}", justify="right")
         table.add_row(count, *(Text(_plain(value)) for value in row.values()))
     more = total - head.num_rows
     return Group(table, *([Text(f"and {more:,} more; --out FILE writes all")] if more else []))

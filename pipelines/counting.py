@@ -11,20 +11,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from models.family import WantsVocabulary
 from models.vocabulary import LM_RESERVED
 from pipelines.config import RunConfig, parse
 from pipelines.plain import override
 from pipelines.recipes import RECIPES, resolve
 from pipelines.settings import Settings
 from tasks.artifacts import Artifact
+from tasks.cooccurrence import Cooccurrence, count_cooccurrence, read_cooccurrence
 from tasks.corpus import Corpus, CorpusConfig, build_corpus
 from tasks.errors import ConfigError
 from tasks.ingest import REJECTS
-from tasks.ngrams import MERGE, NGRAMS, NGRAMS_PART, Whole, Windows
+from tasks.ngrams import count_ngrams, read_ngrams
 from tasks.normalize import DOCUMENTS
 from tasks.runner import Observer, Outcome, Runner
-from tasks.store import Store
+from tasks.store import Reader, Store
 from tasks.tokenize import TYPES_TABLE, read_tokens
+from tasks.vocabulary import VOCABULARY, read_vocabulary
 
 AROUND = 8
 """Tokens to each side of a word in a concordance."""
@@ -119,7 +122,7 @@ class Counting:
         return rows
 
     def _rows(self, artifact: Artifact, part: str, n: int | None) -> Iterator[dict[str, Any]]:
-        reader = self.runner.store.reader(artifact)
+        reader = self._read(artifact)
         left = n
         for i in range(reader.n_partitions):
             for row in reader.table(part, i).to_pylist():
@@ -130,7 +133,7 @@ class Counting:
 
     def concordance(self, word: str, n: int) -> list[dict[str, Any]]:
         """The first occurrences of a word with the tokens around it, within their sentence."""
-        tokens = read_tokens(self.runner.store.reader(self.corpus().tokens["train"]))
+        tokens = read_tokens(self._read(self.corpus().tokens["train"]))
         rows: list[dict[str, Any]] = []
         for part in tokens.partitions:
             if word not in part.types:
@@ -152,9 +155,9 @@ class Counting:
     def figures(self) -> dict[str, Any]:
         """What a corpus amounts to: documents, sentences, tokens, types, lengths, growth."""
         made = self.corpus()
-        tokens = read_tokens(self.runner.store.reader(made.tokens["train"]))
+        tokens = read_tokens(self._read(made.tokens["train"]))
         lengths = np.concatenate([np.diff(part.text.starts) for part in tokens.partitions])
-        counts = self.runner.store.reader(made.types).table(TYPES_TABLE)["count"].to_numpy()
+        counts = self._read(made.types).table(TYPES_TABLE)["count"].to_numpy()
         total = int(counts.sum())
         growth = []
         seen: set[str] = set()
@@ -180,22 +183,42 @@ class Counting:
 
     def vocabulary(self, min_count: int) -> pa.Table:
         """Words and their counts, most frequent first, ties by bytes."""
-        table = self.runner.store.reader(self.corpus().types).table(TYPES_TABLE)
+        table = self._read(self.corpus().types).table(TYPES_TABLE)
         return table.filter(pc.greater_equal(table["count"], min_count))
 
     def ngrams(self, order: int, min_count: int) -> pa.Table:
         """n-grams and their counts, most frequent first, ties by the order of their words."""
-        made = self.corpus()
-        counted = self.runner.map(NGRAMS, {"tokens": made.tokens["train"]}, Windows(order))
-        merged = self.runner.run(MERGE, {"counts": counted}, Whole())
-        reader = self.runner.store.reader(merged)
-        part = reader.tensors(NGRAMS_PART)
-        words = np.array([*LM_RESERVED, *reader.table(TYPES_TABLE)["type"].to_pylist()], object)
-        rows = np.flatnonzero(part["counts"] >= min_count)
-        rows = rows[np.argsort(-part["counts"][rows], kind="stable")]
-        names = [pa.array(words[part["ngrams"][rows, k]], pa.large_string()) for k in range(order)]
+        tokens, vocabulary = self._laid_under(1, LM_RESERVED)
+        counted = count_ngrams(self.runner, tokens, vocabulary, order)
+        found, words = read_ngrams(self._read(counted)), self._words(vocabulary)
+        rows = np.flatnonzero(found.counts >= min_count)
+        rows = rows[np.argsort(-found.counts[rows], kind="stable")]
+        names = [words.take(pa.array(found.ngrams[rows, k])) for k in range(order)]
         joined = pc.binary_join_element_wise(*names, pa.scalar(" ", pa.large_string()))
-        return pa.table({"ngram": joined, "count": pa.array(part["counts"][rows])})
+        return pa.table({"ngram": joined, "count": pa.array(found.counts[rows])})
+
+    def cooccurrence(self, settings: Cooccurrence, min_count: int) -> pa.Table:
+        """Pairs of words and how much they stand together, the most first, ties by their ranks."""
+        tokens, vocabulary = self._laid_under(min_count, ())
+        counted = count_cooccurrence(self.runner, tokens, vocabulary, settings)
+        entries = list(read_cooccurrence(self._read(counted)).entries())
+        rows, columns, weights = map(np.concatenate, zip(*entries, strict=True))
+        order, words = np.argsort(-weights, kind="stable"), self._words(vocabulary)
+        both = [pa.DictionaryArray.from_arrays(ids[order], words) for ids in (rows, columns)]
+        return pa.table([*both, pa.array(weights[order])], names=["word", "beside", "weight"])
+
+    def _laid_under(self, min_count: int, reserved: tuple[str, ...]) -> tuple[Artifact, Artifact]:
+        """The tokens of the training text, and the vocabulary of its words."""
+        made = self.corpus()
+        wanted = WantsVocabulary(min_count, None, reserved)
+        return made.tokens["train"], self.runner.run(VOCABULARY, {"types": made.types}, wanted)
+
+    def _words(self, vocabulary: Artifact) -> pa.Array:
+        found = read_vocabulary(self._read(vocabulary))
+        return pa.array([*found.reserved, *found.words], pa.large_string())
+
+    def _read(self, artifact: Artifact) -> Reader:
+        return self.runner.store.reader(artifact)
 
 
 @dataclass(frozen=True)

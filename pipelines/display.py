@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -9,12 +10,15 @@ from rich.console import Console
 from pipelines.console import span
 from pipelines.job import RunResult
 from pipelines.settings import Settings
+from pipelines.stack import find
 from tasks.leaderboard import leaderboard, leaderboard_json
 from tasks.promotion import Promotion
 
 
-def show_result(out: Console, result: RunResult, settings: Settings) -> None:
-    """The leaderboard, where everything lies, and what to try next."""
+def show_result(
+    out: Console, result: RunResult, settings: Settings, plan: Mapping[str, Any] | None = None
+) -> None:
+    """The leaderboard, where everything lies, how right a plan was, and what to try next."""
     out.print(leaderboard(result.rows))
     for trained in result.trained:
         if trained.promotion.reasons:
@@ -23,20 +27,33 @@ def show_result(out: Console, result: RunResult, settings: Settings) -> None:
                 f"{trained.promotion.name} did not become champion: {reasons}", style="yellow"
             )
     reused = sum(outcome.reused for outcome in result.outcomes)
-    out.print(f"{span(result.seconds)}, {reused} of {len(result.outcomes)} steps reused\n")
+    out.print(f"{span(result.seconds)}, {reused} of {len(result.outcomes)} steps reused")
+    if plan:
+        shares = [f"{plan[name]['foretold'] / max(plan[name]['took'], 1e-9):.2g}" for name in plan]
+        about = [f"{share} times the {name}" for share, name in zip(shares, plan, strict=True)]
+        out.print("the plan foretold " + ", ".join(about) + " that it took", highlight=False)
+    out.print()
     places = {
         "report": result.report,
         "models": settings.store,
-        "MLflow": settings.tracking_uri,
+        "MLflow": models_page(settings.tracking_uri),
     }
+    stack = find(settings.home)
+    if stack:
+        places |= {"MLflow": models_page(stack.mlflow), "Prefect": stack.prefect}
     for name, place in places.items():
         out.print(f"{name:<8} {place}", soft_wrap=True, highlight=False)
     out.print("\n[bold]next[/]")
-    for command in _next(result):
+    for command in _next(result, is_up=stack is not None):
         out.print(f"  {command}", soft_wrap=True, highlight=False)
 
 
-def _next(result: RunResult) -> list[str]:
+def models_page(mlflow: str) -> str:
+    """Where to see the models of an MLflow: a page of its UI, or the database."""
+    return f"{mlflow.rstrip('/')}/#/models" if mlflow.startswith("http") else mlflow
+
+
+def _next(result: RunResult, *, is_up: bool) -> list[str]:
     commands = ["lexloom models list"]
     for row in result.rows:
         if row.registered is None:
@@ -50,7 +67,10 @@ def _next(result: RunResult) -> list[str]:
             commands.append(f"lexloom pull {name} --format word2vec --out vectors.txt")
         elif any(score.unit == "perplexity" for score in row.scores):
             commands.append(f'lexloom query perplexity {name} "a sentence of your own"')
-    commands.append("lexloom up      # Prefect and MLflow in the browser: schedule, rerun, compare")
+    if not is_up:
+        commands.append(
+            "lexloom up      # Prefect and MLflow in the browser: schedule, rerun, compare"
+        )
     return list(dict.fromkeys(commands))
 
 

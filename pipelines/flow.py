@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
+import psutil
 from prefect import get_run_logger
 from prefect.artifacts import (
     create_markdown_artifact,
@@ -19,10 +23,12 @@ from prefect.artifacts import (
 )
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
+from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Failed
 
 from pipelines.config import RunConfig
+from pipelines.console import Pace, far, span
 from pipelines.job import Job, RunResult
 from pipelines.settings import Settings
 from tasks.cluster import RayCluster
@@ -32,6 +38,7 @@ from tasks.leaderboard import Row, leaderboard_markdown
 from tasks.prefect_task import as_prefect_task
 from tasks.runner import Observer, Outcome, Runner, Unobserved
 from tasks.store import Store
+from tasks.tracking import bury_dead_if_possible
 
 T = TypeVar("T")
 
@@ -40,16 +47,31 @@ watching: ContextVar[Observer] = ContextVar("watching", default=Unobserved())  #
 
 PROGRESS_AFTER, PROGRESS_EVERY = 3.0, 2.0
 """Seconds before a step gets a progress artifact, and between updates of it."""
+WORKERS_END = 10.0
+"""Seconds that the workers of a Ray of this process have to end."""
 
 
 def job(config: RunConfig) -> Job:
     """The job of a config as this flow runs it: on Ray, its steps shown as tasks."""
     settings = Settings.load()
     store = Store(settings.store, settings.home / "cache")
-    ray = RayCluster(settings.ray_address or None, settings.threads)
+    ray = _Ray(settings.ray_address or None, settings.threads)
     runner = Runner(store, ray, visible=True, observer=Shown(watching.get()))
     run_id = str(flow_run.get_id() or "")
     return Job(config, settings, runner, effect, {"flow_run_id": run_id})
+
+
+class _Ray(RayCluster):
+    """A Ray that leaves SIGTERM to us: on it, its own would go before we said how the run ended."""
+
+    def connect(self) -> Any:
+        """The ray module, connected."""
+        handler = signal.getsignal(signal.SIGTERM)
+        try:
+            return super().connect()
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, handler)
 
 
 def effect(name: str, action: Callable[[], T], /) -> T:
@@ -60,18 +82,41 @@ def effect(name: str, action: Callable[[], T], /) -> T:
 def concluding(run: Callable[[], T]) -> T | State[Any]:
     """Run the body of a flow; what ends it early becomes a final state that says why.
 
-    A permanent error becomes the message of a failure. A cancellation arrives as the SystemExit
-    that Ray's handler makes of SIGTERM; Prefect would take it for a crash.
+    A permanent error becomes the message of a failure. A cancellation from the UI arrives as
+    SIGTERM, as does a worker that is shut down: Prefect would take both for a crash. Somebody at a
+    command line stops a run by Ctrl-C or SIGTERM.
     """
     try:
         return run()
     except LexloomError as error:
         get_run_logger().error(str(error))
         return Failed(message=str(error), data=error)
-    except SystemExit:
-        if not _is_cancelled():
+    except (KeyboardInterrupt, SystemExit, TerminationSignal):
+        attended = not isinstance(watching.get(), Unobserved)
+        stopped = attended or _is_cancelled()
+        abandon(Settings.load())
+        if not stopped:
             raise
         return Cancelled(message="Cancelled; what was finished is kept")
+
+
+def abandon(settings: Settings) -> None:
+    """End what still computes for this process on Ray, and close the MLflow runs of its trainings.
+
+    Workers that were killed leave their runs as running: MLflow cannot know.
+    """
+    workers = [child for child in psutil.Process().children(recursive=True) if _of_ray(child)]
+    if "ray" in sys.modules and sys.modules["ray"].is_initialized():
+        sys.modules["ray"].shutdown()
+    psutil.wait_procs(workers, timeout=WORKERS_END)
+    bury_dead_if_possible(settings.tracking_uri)
+
+
+def _of_ray(process: psutil.Process) -> bool:
+    try:
+        return str(process.name()).startswith("ray")
+    except psutil.Error:
+        return False
 
 
 def _is_cancelled() -> bool:
@@ -95,6 +140,7 @@ class Shown:
     _began: dict[str, float] = field(default_factory=dict)
     _artifacts: dict[str, UUID] = field(default_factory=dict)
     _updated: dict[str, float] = field(default_factory=dict)
+    _paces: dict[str, Pace] = field(default_factory=dict)
 
     def begin(self, name: str) -> None:
         """A step begins."""
@@ -105,15 +151,17 @@ class Shown:
         """It has come so far."""
         self.besides.advance(name, done, total, unit)
         now = time.monotonic()
+        rate = self._paces.setdefault(name, Pace()).tell(now, done, unit)
         since = self._updated.get(name, self._began.get(name, now) + PROGRESS_AFTER)
         if now - since < (PROGRESS_EVERY if name in self._artifacts else 0):
             return
         self._updated[name] = now
-        share = 100.0 * done / total if total else 0.0
+        share = min(100.0, 100.0 * done / total) if total else 0.0
+        about = f"{name}: {far(done, total, unit, rate)}"
         if name in self._artifacts:
-            update_progress_artifact(self._artifacts[name], progress=share)
+            update_progress_artifact(self._artifacts[name], progress=share, description=about)
         else:
-            made = create_progress_artifact(share, description=f"{name}: {total:,} {unit}")
+            made = create_progress_artifact(share, description=about)
             if isinstance(made, UUID):
                 self._artifacts[name] = made
 
@@ -121,7 +169,8 @@ class Shown:
         """It has ended."""
         self.besides.end(outcome)
         if artifact := self._artifacts.pop(outcome.name, None):
-            update_progress_artifact(artifact, progress=100.0)
+            ended = f"{outcome.name}: {span(outcome.seconds)}"
+            update_progress_artifact(artifact, progress=100.0, description=ended)
         if outcome.reused:
             get_run_logger().info("%s: reused", outcome.name)
         else:
@@ -146,7 +195,8 @@ def show_result(result: RunResult) -> None:
         _flat(result.rows), key=f"leaderboard-{name}", description="One row a family"
     )
     create_markdown_artifact(
-        f"[{result.report}]({result.report.as_uri()})\n\n{leaderboard_markdown(result.rows)}",
+        # Browsers refuse to follow a link from a page to a file.
+        f"`{result.report}`\n\n{leaderboard_markdown(result.rows)}",
         key=f"report-{name}",
         description="Where the report lies on the machine of the run, and the leaderboard",
     )

@@ -24,7 +24,7 @@ from tasks.evaluation import check_sets, evaluate_model, read_neighbours, read_s
 from tasks.leaderboard import Registered, Row
 from tasks.models import TextPipeline
 from tasks.prepare import prepare
-from tasks.promotion import Promotion, promote
+from tasks.promotion import Promotion, beside_champion, promote
 from tasks.registry import check_name, find_version, register
 from tasks.report import write_report
 from tasks.runner import Outcome, Runner
@@ -152,7 +152,9 @@ class Job:
     def train(self, corpus: Corpus, name: str) -> Trained:
         """One family: inputs, model, scores, registration, gate."""
         config, family = self.config, self.config.families[name]
-        text = TextPipeline(config.corpus.normalize, config.corpus.tokenize, config.corpus.analyze)
+        text = TextPipeline(
+            config.corpus.normalize, config.corpus.tokenize, analyze=config.corpus.analyze
+        )
         learns = family.style == "learns"
         tags = self.tags(corpus, name)
         resources = Resources(
@@ -211,7 +213,7 @@ class Job:
             title=family.title,
             paper=family.paper,
             training=trained.stats,
-            scores=scores,
+            scores=beside_champion(scores, promotion, uri),
             content=trained.artifact.content,
             reused=trained.reused,
             registered=Registered(version.name, version.version, version.aliases),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from models.families import FAMILIES
-from pipelines.config import Key, RunConfig, child, keys_at, named, suggestion
-from tasks.errors import ConfigError
-from tasks.sources import SAMPLE
+from pipelines.config import Key, RunConfig, child, keys_at, named, place
+from pipelines.wording import suggestion
+from tasks.errors import ConfigError, InputError
+from tasks.evaluation.sets import ANALOGY, SIMILARITY, find_set
+from tasks.sources import SAMPLE, find_files
 
 
 def load(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
@@ -36,11 +39,16 @@ def load(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "unreadable"
-        raise ConfigError(f"this is not YAML: {problem}", where=f"{path}{line}") from None
+        raise ConfigError(
+            f"this is not YAML: {problem}",
+            where=f"{path}{line}",
+            remedy="check indentation and brackets up to here; quote what has * : # or { in it",
+        ) from None
     if not isinstance(value, dict):
         raise ConfigError(
             "a config is a mapping with the keys " + ", ".join(RunConfig.model_fields),
             where=str(path),
+            remedy="begin with a line `corpus:` and write its settings below it",
         )
     marks: dict[Key, int] = {}
     _mark(tree, (), marks, str(path))
@@ -72,6 +80,12 @@ def override(value: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]
     return changed
 
 
+def key_of(change: str) -> Key:
+    """What a change of the form ``a.b=c`` changes."""
+    keys = change.partition("=")[0].strip().split(".")
+    return tuple(int(key) if key.isdigit() else key for key in keys)
+
+
 def choose(value: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """A plain config with only the named ones of its families, or with fresh ones of that name.
 
@@ -79,13 +93,16 @@ def choose(value: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
         ConfigError: a name that is neither in the config nor the name of a family.
     """
     families = named(value)["families"]
-    known = {*families, *(config.family for config in FAMILIES)}
+    others = [config.family for config in FAMILIES if config.family not in families]
     for name in names:
-        if name not in known:
+        if name not in (*families, *others):
+            close = suggestion(name, [*families, *others])
+            meant = f"{close} " if close.startswith("did") else ""
+            by_default = f"; with default settings also: {', '.join(others)}" if others else ""
             raise ConfigError(
                 f"there is no family {name!r}",
                 where="families",
-                remedy=suggestion(name, sorted(known)),
+                remedy=f"{meant}this recipe has: {', '.join(families)}{by_default}",
             )
     return {**value, "families": {name: families.get(name, {"family": name}) for name in names}}
 
@@ -128,6 +145,39 @@ def anchored(value: dict[str, Any], folder: Path) -> dict[str, Any]:
     return value
 
 
+def check_files(config: RunConfig, source: str, marks: Mapping[Key, int]) -> None:
+    """Refuse a config that names files which are not there, and say where it names them.
+
+    Args:
+        config: as it was parsed.
+        source: the file it came from.
+        marks: the lines of its keys.
+
+    Raises:
+        InputError: a file of the corpus or an evaluation set cannot be found.
+    """
+    sources = {split: getattr(config.corpus, split) for split in ("train", "valid", "test")}
+    named_files: list[tuple[Key, Callable[[], object]]] = [
+        (("corpus", split, "paths", i), partial(find_files, (path,)))
+        for split, given in sources.items()
+        if given and given.format != "dataset"
+        for i, path in enumerate(given.paths)
+        if "://" not in path
+    ]
+    for kind, built_in in (("similarity", SIMILARITY), ("analogy", ANALOGY)):
+        for i, name in enumerate(getattr(config.evaluation, kind)):
+            named_files.append((("evaluation", kind, i), partial(find_set, name, built_in)))
+    for key, find in named_files:
+        try:
+            find()
+        except InputError as error:
+            raise InputError(
+                f"{error.where}: {error.problem}",
+                where=place(key, source, marks),
+                remedy=error.remedy or "check the path; it is relative to the folder of the config",
+            ) from None
+
+
 # --- changing plain values ------------------------------------------------------------------
 
 
@@ -150,14 +200,15 @@ def _mark(node: Any, at: Key, marks: dict[Key, int], path: str) -> None:
     """Note the lines of all keys of a YAML tree; a key that stands twice is an error."""
     if isinstance(node, yaml.MappingNode):
         for key, item in node.value:
-            place = (*at, key.value)
-            if place in marks:
+            here = (*at, key.value)
+            if here in marks:
                 raise ConfigError(
                     f"the key {key.value!r} stands here a second time",
                     where=f"{path}:{key.start_mark.line + 1}",
+                    remedy=f"keep one of the two (the other is in line {marks[here]})",
                 )
-            marks[place] = key.start_mark.line + 1
-            _mark(item, place, marks, path)
+            marks[here] = key.start_mark.line + 1
+            _mark(item, here, marks, path)
     elif isinstance(node, yaml.SequenceNode):
         for i, item in enumerate(node.value):
             marks[(*at, i)] = item.start_mark.line + 1

@@ -269,7 +269,9 @@ def _walk(job: Job) -> None:
 def _walk_family(job: Job, corpus: Corpus, name: str, family: FamilyConfig) -> None:
     config, runner = job.config, job.runner
     assert isinstance(runner, _Looker)
-    text = TextPipeline(config.corpus.normalize, config.corpus.tokenize, config.corpus.analyze)
+    text = TextPipeline(
+        config.corpus.normalize, config.corpus.tokenize, analyze=config.corpus.analyze
+    )
     params = Train(family, text, config.seed, config.replicate)
     model = runner.run(TRAIN, prepare(runner, corpus, family), params, label=name)
     if runner.holds(model):
@@ -353,8 +355,9 @@ def _ngram_costs(
     rows = distinct * (4 * n + 8)
     threads = min(settings.threads, sample.partitions)
     yield "ngrams", Cost(0.25 + windows * n * WINDOW, threads, STEP, min(rows * 1.3, windows * 28))
-    yield "ngrams-merge", Cost(distinct * n * WINDOW / 3, 1, 2 * rows, rows)
-    yield "ngrams-map", Cost(distinct * n * WINDOW / 2, 1, 3 * rows, rows)
+    # At most half a million rows a thread are in memory at a time; the rest lies on the disk.
+    sorting = min(distinct, 1 << 19) * (8 * n + 32)
+    yield "ngrams-map", Cost(distinct * n * WINDOW / 2, 1, STEP + sorting, 2 * rows)
     # With every order come the shorter n-grams of its own; MLflow keeps a copy of the model.
     model = distinct * max(14, 22 * n - 42)
     yield f"train {name}", Cost(distinct * n * NGRAM, 1, distinct * n * NGRAM_WORK, 2 * model)

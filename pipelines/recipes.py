@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from models import ngram, nplm, word2vec
-from pipelines.config import Key, RunConfig, parse
-from pipelines.plain import anchored, choose, load, override
+from pipelines.config import CHANGED, Key, RunConfig, parse
+from pipelines.plain import anchored, check_files, choose, key_of, load, override
 from tasks.corpus import CorpusConfig
 from tasks.errors import ConfigError
 from tasks.sources import SAMPLE, Source
@@ -46,6 +46,7 @@ def resolve(
 
     Raises:
         ConfigError: the first thing that is wrong.
+        InputError: a file that it names is not there.
     """
     value: dict[str, Any]
     marks: dict[Key, int]
@@ -53,10 +54,12 @@ def resolve(
         value, marks, source = RECIPES[recipe]().model_dump(mode="json"), {}, ""
     else:
         path = Path(recipe).expanduser()
-        if path.suffix not in (".yaml", ".yml") and not path.exists():
+        if not path.exists():
+            folder = "" if path.is_absolute() else f" in {Path.cwd()}"
             raise ConfigError(
-                f"there is no recipe {recipe!r}, and no such file",
-                remedy="recipes are: " + ", ".join(RECIPES) + "; a file is YAML",
+                f"there is no recipe {recipe!r}, and no such file{folder}",
+                remedy=f"recipes are: {', '.join(RECIPES)}; a file is YAML; from the Prefect UI, "
+                "name it by its full path on the machine of the worker",
             )
         value, marks = load(path)
         value = anchored(value, path.absolute().parent)
@@ -67,4 +70,7 @@ def resolve(
         value = choose(value, families)
     if overrides:
         value = override(value, overrides)
-    return parse(value, source=source, marks=marks if not overrides else {})
+    marks = {**marks, **{key_of(change): CHANGED for change in overrides}}
+    config = parse(value, source=source, marks=marks)
+    check_files(config, source, marks)
+    return config

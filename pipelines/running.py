@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
@@ -41,8 +43,10 @@ def run_flow(
     """Run the main flow in this process, on the configured Prefect server or a temporary one."""
     with Watch(console) as watch:
         if not os.environ.get("PREFECT_API_URL"):
-            with watch.doing("temporary Prefect server"):
+            with watch.doing("starting a temporary Prefect server"):
                 start_server(settings.home)
+        from prefect.exceptions import CancelledRun
+
         from pipelines.embeddings import embeddings
         from pipelines.flow import watching
 
@@ -53,6 +57,8 @@ def run_flow(
         token = watching.set(watch)
         try:
             return embeddings(recipe, list(families), list(overrides))
+        except CancelledRun:
+            raise KeyboardInterrupt from None
         finally:
             watching.reset(token)
 
@@ -60,10 +66,17 @@ def run_flow(
 def start_server(home: Path) -> None:
     """Start Prefect's temporary server, which ends with this process.
 
-    One at a time: two that set up the same new database at once would break each other.
+    One at a time: two that set up the same new database at once would break each other. It must
+    not hear the Ctrl-C that stops this process, which has still to tell it how the run ended: it is
+    started from a thread that blocks the signal, as is then what the thread starts.
     """
     from prefect.server.api.server import SubprocessASGIServer
 
+    def start() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        SubprocessASGIServer().start()
+
     with (home / "prefect.lock").open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        SubprocessASGIServer().start()
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(start).result()

@@ -14,6 +14,7 @@ from zoneinfo import available_timezones
 from pydantic import AfterValidator, AliasChoices, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from pipelines.wording import plainly
 from tasks.errors import ConfigError
 
 
@@ -80,7 +81,7 @@ class Settings(BaseSettings):
             name = "_".join(str(part) for part in first["loc"]).upper()
             where = name if name.endswith("TRACKING_URI") else f"LEXLOOM_{name}"
             raise ConfigError(
-                f"{first['msg'].removeprefix('Value error, ')}, not {first['input']!r}",
+                plainly(first)[0],
                 where=where,
                 remedy="change or unset this environment variable",
             ) from None
@@ -104,6 +105,8 @@ ENVIRONMENT = {
     # On a busy machine SQLite may take longer than 10 s to get its turn.
     "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
     "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",
+    # It then answers 503, and clients try again after 2, 4, 8 ... seconds.
+    "PREFECT_CLIENT_MAX_RETRIES": "7",
     "PREFECT_CLI_PROMPT": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",

@@ -158,9 +158,13 @@ def _start(
     settings: Settings, stack: Stack, *, own_mlflow: bool, say: Callable[[str], None]
 ) -> Stack:
     home = settings.home
-    # Runs are picked up soon; a poll costs this server little.
-    polling = {"PREFECT_WORKER_QUERY_SECONDS": "3"}
-    env = {**polling, **os.environ, **stack.environment, MARK: stack.mark}
+    defaults = {
+        # Runs are picked up soon; a poll costs this server little.
+        "PREFECT_WORKER_QUERY_SECONDS": "3",
+        # Why a 503 was answered stands in the log of the server.
+        "PREFECT_SERVER_LOG_RETRYABLE_ERRORS": "true",
+    }
+    env = {**defaults, **os.environ, **stack.environment, MARK: stack.mark}
 
     def start(name: str, *command: str) -> subprocess.Popen[bytes]:
         nonlocal stack

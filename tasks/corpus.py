@@ -13,14 +13,16 @@ from models.family import Split
 from tasks.analyze import ANALYZE, Analyze, AnalyzeStep
 from tasks.artifacts import Artifact, Stats, digest
 from tasks.dedup import DEDUP, Deduplicate
-from tasks.errors import InputError
+from tasks.errors import ConfigError, InputError
 from tasks.filters import FILTER, Filters, FilterStep
 from tasks.ingest import INGEST, Ingest
 from tasks.neardup import NEAR, SIGN, NearDuplicates
 from tasks.normalize import NORMALIZE, Normalize, NormalizeStep
+from tasks.phrases import Phrases, join_corpus
 from tasks.runner import Runner
 from tasks.sources import SAMPLE, Source, import_source
 from tasks.split import SPLIT, Fractions, Select
+from tasks.subwords import encode_corpus
 from tasks.tokenize import TOKENIZE, Tokenize, TokenizeStep
 from tasks.vocabulary import TYPES, Types
 
@@ -58,6 +60,9 @@ class CorpusConfig:
         Analyze, Field(description="What is a sentence, and which form of a word stands for it")
     ] = Analyze()  # noqa: RUF009 - frozen
     tokenize: Annotated[Tokenize, Field(description="How text is tokenized")] = Tokenize()  # noqa: RUF009 - frozen
+    phrases: Annotated[
+        Phrases | None, Field(description="Join neighbours such as new york into one token")
+    ] = None
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -71,6 +76,8 @@ class Corpus:
         tokens: the tokens of each split; a split may be empty, ``train`` never is.
         documents: the documents of each split.
         types: counts of every surface form of the training split.
+        learnt: what was learnt from the training split to make tokens, by role: ``subwords``,
+            or ``phrases 1`` and so on, one a pass.
         stats: counts by stage ("ingest train"): read, dropped by reason, kept, tokens.
         stages: the artifact of every stage.
         card: what people should know of it (``tasks.card``), once it is made.
@@ -81,6 +88,7 @@ class Corpus:
     documents: Mapping[Split, Artifact]
     types: Artifact
     stats: Mapping[str, Stats] = field(default_factory=dict)
+    learnt: Mapping[str, Artifact] = field(default_factory=dict)
     stages: Mapping[str, Artifact] = field(default_factory=dict)
     card: Artifact | None = None
 
@@ -97,10 +105,17 @@ def build_corpus(runner: Runner, config: CorpusConfig) -> Corpus:
     is then still missing is empty.
 
     Raises:
-        ConfigError: a source names nothing.
+        ConfigError: a source names nothing; phrases of subwords; a segmenter is not installed.
         InputError: a file is missing, no file matches, a source holds no usable document, or no
             document is left to train on.
     """
+    if config.phrases and config.tokenize.learns:
+        raise ConfigError(
+            f"phrases join words, and the scheme {config.tokenize.scheme!r} cuts them",
+            where="corpus.phrases",
+            remedy="leave it out, or tokenize by words",
+        )
+    first = TokenizeStep.of(config.tokenize)
     stages: dict[str, Artifact] = {}
     train = _read(runner, config, config.train, "train", stages)
     supplied = {name: source for name, source in _supplied(config) if source is not None}
@@ -122,18 +137,29 @@ def build_corpus(runner: Runner, config: CorpusConfig) -> Corpus:
             analyze = AnalyzeStep.of(config.analyze)
             chosen[name] = runner.map(ANALYZE, {"documents": chosen[name]}, analyze, label=name)
             stages[f"analyze {name}"] = chosen[name]
-        step = TokenizeStep(config.tokenize)
-        tokens[name] = runner.map(TOKENIZE, {"documents": chosen[name]}, step, label=name)
+        tokens[name] = runner.map(TOKENIZE, {"documents": chosen[name]}, first, label=name)
         stages[f"tokenize {name}"] = tokens[name]
     types = stages["types"] = runner.run(TYPES, {"tokens": tokens["train"]}, Types())
+    _refuse_no_training_text(runner, config, stages)
+    tokens, types, learnt = _learn(runner, config, tokens, types)
+    stages |= learnt | {"types": types}
+    for split in SPLITS if learnt else ():
+        stages[f"units {split}"] = tokens[split]
     stats = {name: runner.store.manifest(artifact).stats for name, artifact in stages.items()}
-    if not stats["tokenize train"]["tokens"]:
-        raise InputError(
-            "no document is left to train on: all of them fell to validation and test",
-            where=str(config.train),
-            remedy="add documents (a line can be one), or lower split.valid and split.test",
-        )
-    return Corpus(config, tokens, chosen, types, stats, stages)
+    return Corpus(config, tokens, chosen, types, stats, learnt, stages)
+
+
+def _learn(
+    runner: Runner, config: CorpusConfig, tokens: dict[Split, Artifact], types: Artifact
+) -> tuple[dict[Split, Artifact], Artifact, dict[str, Artifact]]:
+    """Tokens and types once subwords or phrases are learnt from the training split, and these."""
+    if config.tokenize.learns:
+        tokens, types, subwords = encode_corpus(runner, tokens, types, config.tokenize)
+        return tokens, types, {"subwords": subwords}
+    if config.phrases:
+        tokens, types, found = join_corpus(runner, tokens, types, config.phrases)
+        return tokens, types, {f"phrases {i}": phrases for i, phrases in enumerate(found, 1)}
+    return tokens, types, {}
 
 
 @dataclass(frozen=True)
@@ -181,6 +207,17 @@ def _read(
         kept = runner.run(NEAR, {"kept": kept, "signatures": signatures}, near, label=label)
         stages[f"near {label}"] = kept
     return _Documents(filtered, kept)
+
+
+def _refuse_no_training_text(
+    runner: Runner, config: CorpusConfig, stages: Mapping[str, Artifact]
+) -> None:
+    if not runner.store.manifest(stages["tokenize train"]).stats["tokens"]:
+        raise InputError(
+            "no document is left to train on: all of them fell to validation and test",
+            where=str(config.train),
+            remedy="add documents (a line can be one), or lower split.valid and split.test",
+        )
 
 
 def _refuse_empty(runner: Runner, source: Source, stages: list[Artifact]) -> None:

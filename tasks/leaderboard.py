@@ -6,22 +6,20 @@ covered items for the rest (``score.incomparable``). Where they do not, it says 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from rich import box
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from tasks.artifacts import Stats
 from tasks.evaluation.score import Score, incomparable, show
 
-WIDTHS: tuple[tuple[int, Literal["left", "right"]], ...] = (
-    (16, "left"), (8, "right"), (14, "left"), (32, "left"),
-)  # fmt: skip
-"""Of the columns of scores in a terminal: name, value, baseline, coverage."""
+FRAME, GAP = 4, 2
+"""Columns of a terminal that the frame of a leaderboard takes, and between two of its columns."""
 
 Points = Sequence[tuple[float, float]]
 
@@ -159,34 +157,76 @@ def footnotes(rows: Sequence[Row]) -> dict[str, str]:
     return marks
 
 
-def leaderboard(rows: Sequence[Row]) -> Table:
-    """The leaderboard for a terminal of 80 columns or more: one row a model."""
-    marks = footnotes(rows)
-    table = Table(
-        box=box.HORIZONTALS,
-        show_header=False,
-        show_lines=True,
-        caption="\n".join(f"{mark} not ranked: {reason}" for reason, mark in marks.items()),
-        caption_justify="left",
-    )
-    for row in rows:
-        scores = Table.grid(padding=(0, 2, 0, 0))
-        for width, justify in WIDTHS:
-            scores.add_column(width=width, justify=justify, no_wrap=True, overflow="ellipsis")
-        for score in row.scores:
-            value = _value(score, row, rows, marks)
-            scores.add_row(label(score), value, baselines(score), coverage(score))
-        table.add_row(Group(*_about(row), scores))
-    return table
+def leaderboard(rows: Sequence[Row]) -> Leaderboard:
+    """The leaderboard for a terminal: one row a model."""
+    return Leaderboard(tuple(rows))
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """A leaderboard that fits the width of its terminal; what rich can print.
+
+    Names and values are never cut or folded. Where a terminal is too narrow, the baselines of a
+    score stand one below the other, and what it rests on is folded between words; where there is
+    no room for these either, they are left out.
+    """
+
+    rows: tuple[Row, ...]
+
+    def __rich_console__(
+        self, _console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        """The table, and below it why some scores are not ranked."""
+        marks = footnotes(self.rows)
+        cells = [
+            [
+                (Text(label(score)), _value(score, row, self.rows, marks),
+                 Text(baselines(score)), Text(coverage(score)))
+                for score in row.scores
+            ]
+            for row in self.rows
+        ]  # fmt: skip
+        widths = _widths([line for lines in cells for line in lines], options.max_width - FRAME)
+        table = Table(box=box.HORIZONTALS, show_header=False, show_lines=True)
+        for row, lines in zip(self.rows, cells, strict=True):
+            scores = Table.grid(padding=(0, GAP, 0, 0))
+            for i, width in enumerate(widths):
+                scores.add_column(width=width, justify="right" if i == 1 else "left")
+            for line in lines:
+                scores.add_row(*line[: len(widths)])
+            table.add_row(Group(*_about(row), scores))
+        yield table
+        for reason, mark in marks.items():
+            yield Text(f"{mark} not ranked: {reason}", "italic")
+
+
+def _widths(lines: Sequence[Sequence[Text]], room: int) -> list[int]:
+    """The widths of the columns that fit: name, value, baselines, coverage."""
+    widths = [max((line[i].cell_len for line in lines), default=1) for i in range(4)]
+    name, value, baseline, _ = widths
+    if sum(widths) + 4 * GAP <= room:
+        return widths
+    # One baseline a line, with its comma; then folds between the words of the coverage.
+    single = 1 + _longest(part for line in lines for part in line[2].plain.split(", "))
+    baseline = min(baseline, single)
+    left = room - 4 * GAP - name - value - baseline
+    if left >= _longest(word for line in lines for word in line[3].plain.split()):
+        return [name, value, baseline, left]
+    left += GAP
+    return [name, value, baseline] if left >= 0 else [name, value]
+
+
+def _longest(texts: Iterable[str]) -> int:
+    return max(map(len, texts), default=0)
 
 
 def _about(row: Row) -> Iterator[Text]:
     yield Text.assemble(
         (row.title, "bold"), f"  {row.seconds}, {row.rate}{', reused' * row.reused}"
     )
-    yield Text(row.paper, "dim", no_wrap=True, overflow="ellipsis")
+    yield Text(row.paper, "dim")
     if row.registered:
-        yield Text(f"registered as {row.registered}", "cyan")
+        yield Text(f"registered as {row.registered}", "cyan", overflow="fold")
 
 
 def _value(score: Score, row: Row, rows: Sequence[Row], marks: Mapping[str, str]) -> Text:

@@ -11,7 +11,8 @@ Parts of a model artifact::
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from tasks.analyze import Analyze, analyze_text
 from tasks.artifacts import canonical_json
 from tasks.errors import InputError
 from tasks.normalize import Normalize, normalize_text
+from tasks.phrases import Joining, read_joining
 from tasks.store import Reader, Writer, map_tensors
-from tasks.tokenize import Tokenize
+from tasks.subwords import TOKENIZER, load_tokenizer, subword_sentences
+from tasks.tokenize import Tokenize, tokenize_text
 
 CONFIG, VOCABULARY, TEXT, WEIGHTS = (
     "config.json",
@@ -48,15 +51,42 @@ def capabilities(model: Model) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class TextPipeline:
-    """How raw text becomes the tokens that a model reads; part of every model."""
+    """How raw text becomes the tokens that a model reads; part of every model.
+
+    Attributes:
+        normalize: the settings.
+        tokenize: the settings.
+        subwords: the text of a ``tokenizer.json``, in a model of subwords.
+        phrases: to join, in a model of phrases.
+    """
 
     normalize: Normalize
     tokenize: Tokenize
+    subwords: str | None = None
+    phrases: Joining | None = None
     analyze: Analyze = Analyze()  # noqa: RUF009 - frozen
 
-    def clean(self, text: str) -> str:
-        """Raw text as the tokenizer is given it."""
-        return analyze_text(normalize_text(text, self.normalize), self.analyze)
+    def with_learnt(self, readers: Mapping[str, Reader]) -> TextPipeline:
+        """Completed by what the corpus learnt, if there is any among these inputs of a step."""
+        if "subwords" in readers:
+            subwords = readers["subwords"].path(TOKENIZER).read_text("utf-8")
+            return replace(self, subwords=subwords)
+        passes = sorted(role for role in readers if role.startswith("phrases "))
+        if passes:
+            return replace(self, phrases=read_joining([readers[role] for role in passes]))
+        return self
+
+    def sentences(self, text: str) -> list[list[str]]:
+        """The sentences of a raw text as lists of tokens.
+
+        Raises:
+            ConfigError: a segmenter is not installed.
+        """
+        clean = analyze_text(normalize_text(text, self.normalize), self.analyze)
+        sentences = tokenize_text(clean, self.tokenize)
+        if self.subwords is not None:
+            return subword_sentences(load_tokenizer(self.subwords), sentences)
+        return self.phrases.sentences(sentences) if self.phrases else sentences
 
 
 def write_model(out: Writer, model: Model, text: TextPipeline) -> None:

@@ -1,10 +1,10 @@
-"""Exact n-gram counts: a partition at a time, merged, and only then laid under a vocabulary.
+"""Exact n-gram counts: a partition at a time, then added up under a vocabulary.
 
 Counting knows no vocabulary. A window holds ids of surface forms: 3 plus the rank, by UTF-8 bytes,
-of a form among those of its partition, or among those of the whole text once the partitions are
-merged; the first ids are ``<unk>``, ``<s>`` and ``</s>``. Ranks rise together, so merging sorts
-nothing. A new file counts its own partition only, and another ``min_count`` counts nothing anew.
-A word that is not in the vocabulary keeps its place in every window, as ``<unk>``.
+of a form among those of its partition; the first ids are ``<unk>``, ``<s>`` and ``</s>``. A new
+file counts its own partition only, and another ``min_count`` counts nothing anew. A word that is
+not in the vocabulary keeps its place in every window, as ``<unk>``. Whatever does not fit in the
+memory that a step was given goes through the disk.
 
 Every table is in suffix order (by the last word, then the one before it, ...), distinct and
 exact, so it does not depend on how the text was cut or on who counted it.
@@ -17,8 +17,11 @@ Parts of an artifact of kind "ngrams"::
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,17 +29,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from models.ngram import framed
-from models.text import NgramCounts
+from models.text import NgramCounts, Sentences
 from models.vocabulary import LM_RESERVED
 from tasks.artifacts import Artifact, Stats
-from tasks.errors import InputError
 from tasks.runner import Runner
+from tasks.spool import spool
 from tasks.step import Context, Step
-from tasks.store import Reader, Writer
+from tasks.store import Reader, map_tensors
 from tasks.tokenize import TYPES_TABLE, read_tokens
 from tasks.vocabulary import read_vocabulary
 
 NGRAMS_PART = "ngrams.safetensors"
+MOST = 1 << 30
+"""Tokens that are counted at once at most; their places are int32."""
 
 
 @dataclass(frozen=True)
@@ -52,73 +57,67 @@ class Windows:
 
 @dataclass(frozen=True)
 class Whole:
-    """Merging and mapping have no parameters."""
+    """Adding up has no parameters."""
 
 
 def count_windows(context: Context, readers: Mapping[str, Reader], params: Windows) -> Stats:
-    """Count the windows of one partition, in the ids of its own forms."""
-    from models.kernels.ngram import distinct_windows, frozen, sort_windows
+    """Count the windows of one partition, in the ids of its own forms.
+
+    A partition too large for the memory is counted in pieces, whose sorted tables are then added.
+    """
+    from tasks.suffixes import Table, add_up
 
     (part,) = read_tokens(readers["tokens"]).partitions
     types, ids = _ranked(pa.array(part.types, pa.large_string()))
     n_ids = len(LM_RESERVED) + len(types)
-    stream = frozen(framed(replace(part.text, ids=ids[part.text.ids])))
-    if len(stream) >= 1 << 31:
-        raise InputError(
-            f"a partition has {len(stream)} tokens, which is more than can be counted at once",
-            remedy="cut the corpus into smaller files",
-        )
-    positions = frozen(sort_windows(stream, params.order, n_ids))
-    ngrams, counts = distinct_windows(stream, positions, params.order)
-    _write(context.out, ngrams, counts, types)
-    return {"windows": len(positions), "distinct": len(counts)}
-
-
-def merge_counts(context: Context, readers: Mapping[str, Reader], params: Whole) -> Stats:
-    """Merge the tables of all partitions into one, always two of about equal size."""
-    from models.kernels.ngram import frozen, merge
-
-    reader = readers["counts"]
-    tables = [reader.table(TYPES_TABLE, i)["type"] for i in range(reader.n_partitions)]
-    types, _ = _ranked(pc.unique(pa.chunked_array([c for table in tables for c in table.chunks])))
-    pending: list[tuple[int, NDArray[np.int32], NDArray[np.int64]]] = []
-    for i, table in enumerate(tables):
-        part = reader.tensors(NGRAMS_PART, i)
-        ngrams, counts = frozen(_ids(table, types)[part["ngrams"]]), frozen(part["counts"])
-        height = 0
-        while pending and pending[-1][0] == height:
-            _, others, other_counts = pending.pop()
-            ngrams, counts = map(frozen, merge(others, other_counts, ngrams, counts))
-            height += 1
-        pending.append((height, ngrams, counts))
-        context.progress(i + 1, len(tables), "partitions")
-    _, ngrams, counts = pending.pop()
-    while pending:
-        _, others, other_counts = pending.pop()
-        ngrams, counts = map(frozen, merge(others, other_counts, ngrams, counts))
-    _write(context.out, ngrams, counts, types)
-    return {"windows": int(counts.sum()), "ngrams": len(counts)}
+    pieces = _pieces(part.text, context.resources.memory, params.order)
+    scratch = context.store.files.scratch()
+    with spool(scratch, _empty(params.order)) as out:
+        if len(pieces) == 1:
+            ngrams, counts = _windows(pieces[0], ids, n_ids, params.order)
+            out.append(ngrams=ngrams, counts=counts)
+            found = len(counts), int(counts.sum())
+        else:
+            with tempfile.TemporaryDirectory(prefix="runs-", dir=scratch) as folder:
+                tables = []
+                for i, piece in enumerate(pieces):
+                    with spool(scratch, _empty(params.order)) as run:
+                        ngrams, counts = _windows(piece, ids, n_ids, params.order)
+                        run.append(ngrams=ngrams, counts=counts)
+                        run.save(Path(folder) / str(i))
+                    arrays = map_tensors(Path(folder) / str(i))
+                    same = np.arange(n_ids, dtype=np.int32)
+                    tables.append(Table(arrays["ngrams"], arrays["counts"], same))
+                found = add_up(out, tables, n_ids, memory=context.resources.memory)
+        with context.out.path(NGRAMS_PART) as path:
+            out.save(path)
+    context.out.table(TYPES_TABLE, pa.table({"type": types}))
+    return {"windows": found[1], "distinct": found[0], "pieces": len(pieces)}
 
 
 def map_counts(context: Context, readers: Mapping[str, Reader], params: Whole) -> Stats:
-    """Lay a vocabulary under merged counts; n-grams that become equal are added."""
-    from models.kernels.ngram import add_equal, frozen, sort_rows
+    """Add up the tables of all partitions under a vocabulary, in the order of its ids."""
+    from tasks.suffixes import Table, add_up
 
-    part = readers["counts"].tensors(NGRAMS_PART)
-    types = readers["counts"].table(TYPES_TABLE)["type"].to_pylist()
-    vocabulary = read_vocabulary(readers["vocabulary"])
+    reader, vocabulary = readers["counts"], read_vocabulary(readers["vocabulary"])
     if vocabulary.reserved != LM_RESERVED:
         raise ValueError(f"n-grams need a vocabulary with {LM_RESERVED}, not {vocabulary.reserved}")
-    reserved = np.arange(len(LM_RESERVED), dtype=np.int32)
-    ngrams = frozen(np.concatenate([reserved, vocabulary.ids(types)])[part["ngrams"]])
-    rows = frozen(sort_rows(ngrams, len(vocabulary)))
-    ngrams, counts = add_equal(ngrams, frozen(part["counts"]), rows)
-    _write(context.out, ngrams, counts)
-    return {"windows": int(counts.sum()), "ngrams": len(counts)}
+    reserved, tables = np.arange(len(LM_RESERVED), dtype=np.int32), []
+    for i in range(reader.n_partitions):
+        part, types = reader.tensors(NGRAMS_PART, i), reader.table(TYPES_TABLE, i)["type"]
+        names = np.concatenate([reserved, vocabulary.ids(types.to_pylist())])
+        tables.append(Table(part["ngrams"], part["counts"], names))
+    resources = context.resources
+    with spool(context.store.files.scratch(), _empty(tables[0].ngrams.shape[1])) as out:
+        found = add_up(
+            out, tables, len(vocabulary), memory=resources.memory, threads=resources.threads
+        )
+        with context.out.path(NGRAMS_PART) as path:
+            out.save(path)
+    return {"windows": found[1], "ngrams": found[0]}
 
 
 NGRAMS: Step[Windows] = Step("ngrams", 1, "ngrams", count_windows)
-MERGE: Step[Whole] = Step("ngrams-merge", 1, "ngrams", merge_counts)
 MAP: Step[Whole] = Step("ngrams-map", 1, "ngrams", map_counts)
 
 
@@ -126,14 +125,13 @@ def count_ngrams(runner: Runner, tokens: Artifact, vocabulary: Artifact, order: 
     """The counts of all n-grams of a tokenized split in the ids of a vocabulary.
 
     Args:
-        runner: runs the three steps.
+        runner: runs the two steps.
         tokens: the split, in partitions.
         vocabulary: any vocabulary with the reserved entries of a language model.
         order: words of an n-gram.
     """
     counted = runner.map(NGRAMS, {"tokens": tokens}, Windows(order))
-    merged = runner.run(MERGE, {"counts": counted}, Whole())
-    return runner.run(MAP, {"counts": merged, "vocabulary": vocabulary}, Whole())
+    return runner.run(MAP, {"counts": counted, "vocabulary": vocabulary}, Whole())
 
 
 def read_ngrams(reader: Reader) -> NgramCounts:
@@ -150,15 +148,31 @@ def _ranked(types: pa.Array) -> tuple[pa.Array, NDArray[np.int32]]:
     return types.take(order), ids
 
 
-def _ids(types: pa.ChunkedArray, among: pa.Array) -> NDArray[np.int32]:
-    """The ids among many forms, by the ids among some of them."""
-    ranks = pc.index_in(types, value_set=among).to_numpy().astype(np.int32)
-    return np.concatenate([np.arange(len(LM_RESERVED), dtype=np.int32), ranks + len(LM_RESERVED)])
+def _pieces(text: Sentences, memory: int, order: int) -> list[Sentences]:
+    """Stretches of whole sentences that can be counted in the memory, or one sentence."""
+    # A token is there as id and in the stream, is sorted by two int32, and may begin a row.
+    limit, pieces, begin = max(1, memory // (4 * order + 28)), [], 0
+    places = text.starts + 2 * np.arange(len(text.starts))  # with the marks around sentences
+    while begin < len(text):
+        end = int(np.searchsorted(places, places[begin] + min(limit, MOST), side="right")) - 1
+        end = max(end, begin + 1)
+        pieces.append(Sentences(text.ids, text.starts[begin : end + 1], np.zeros(0, np.int64)))
+        begin = end
+    return pieces or [text]
 
 
-def _write(
-    out: Writer, ngrams: NDArray[np.int32], counts: NDArray[np.int64], types: pa.Array | None = None
-) -> None:
-    out.tensors(NGRAMS_PART, {"ngrams": ngrams, "counts": counts})
-    if types is not None:
-        out.table(TYPES_TABLE, pa.table({"type": types}))
+def _windows(
+    text: Sentences, ids: NDArray[np.int32], n_ids: int, order: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The distinct windows of a text under other ids, and how often each occurs."""
+    from models.kernels.ngram import distinct_windows, frozen, sort_windows
+
+    tokens = ids[text.ids[text.starts[0] : text.starts[-1]]]
+    stream = frozen(framed(Sentences(tokens, text.starts - text.starts[0], text.documents)))
+    positions = frozen(sort_windows(stream, order, n_ids))
+    found: tuple[NDArray[np.int32], NDArray[np.int64]] = distinct_windows(stream, positions, order)
+    return found
+
+
+def _empty(order: int) -> dict[str, NDArray[Any]]:
+    return {"ngrams": np.zeros((0, order), np.int32), "counts": np.zeros(0, np.int64)}

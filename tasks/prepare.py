@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from models.family import Family, Want, WantsNgrams, WantsTokens, WantsVocabulary
+from models.family import (
+    Family,
+    Want,
+    WantsCooccurrence,
+    WantsNgrams,
+    WantsTokens,
+    WantsVocabulary,
+)
 from tasks.artifacts import Artifact
+from tasks.cooccurrence import Cooccurrence, count_cooccurrence
 from tasks.corpus import Corpus
 from tasks.ngrams import count_ngrams
 from tasks.runner import Runner
@@ -11,7 +19,10 @@ from tasks.vocabulary import VOCABULARY
 
 
 def prepare(runner: Runner, corpus: Corpus, family: Family) -> dict[str, Artifact]:
-    """The inputs of a family by role, made by whatever steps they take."""
+    """The inputs of a family by role, made by whatever steps they take.
+
+    What the corpus learnt to make tokens is among them, for the model's text pipeline.
+    """
     wants = family.wants()
     wanted = wants["vocabulary"]
     if not isinstance(wanted, WantsVocabulary):
@@ -26,5 +37,8 @@ def prepare(runner: Runner, corpus: Corpus, family: Family) -> dict[str, Artifac
                 return vocabulary
             case WantsNgrams():
                 return count_ngrams(runner, corpus.tokens["train"], vocabulary, want.order)
+            case WantsCooccurrence():
+                settings = Cooccurrence(want.window, want.weights, want.side, want.boundary)
+                return count_cooccurrence(runner, corpus.tokens["train"], vocabulary, settings)
 
-    return {role: artifact(want) for role, want in wants.items()}
+    return {role: artifact(want) for role, want in wants.items()} | dict(corpus.learnt)

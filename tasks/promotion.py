@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, TypeAdapter
 
 from tasks.errors import InputError
-from tasks.evaluation.score import Score, incomparable, show
+from tasks.evaluation.score import Baseline, Score, incomparable, show
 from tasks.mlflow_client import answering, connect
 from tasks.versions import CHAMPION, Version, find_version
 
@@ -189,6 +189,35 @@ def promote(
             if tag.removeprefix("lexloom.") in candidate.tags:
                 client.delete_model_version_tag(name, str(version), tag)
     return Promotion(name, version, True, version, current)
+
+
+def beside_champion(
+    scores: Sequence[Score], promotion: Promotion, tracking_uri: str
+) -> tuple[Score, ...]:
+    """Scores of a version, each beside the champion's that it was held against and compares with.
+
+    Args:
+        scores: of the version.
+        promotion: what was decided about it.
+        tracking_uri: of the MLflow.
+
+    Raises:
+        InputError: the champion is gone.
+        ConnectionError: MLflow does not answer.
+    """
+    previous = promotion.previous
+    if previous is None or previous == promotion.version:
+        return tuple(scores)
+    champion = find_version(f"{promotion.name}/{previous}", tracking_uri)
+    name = "last champion" if promotion.promoted else "champion"
+
+    def beside(score: Score) -> Score:
+        best = _score(champion, score.name)
+        if best is None or incomparable(score, best):
+            return score
+        return score.beside(Baseline(name, best.value, f"version {previous}"))
+
+    return tuple(beside(score) for score in scores)
 
 
 def rollback(name: str, *, tracking_uri: str) -> Promotion:

@@ -24,6 +24,7 @@ class Resources:
         threads: threads of one process.
         workers: processes of a distributed training.
         gpus: GPUs of each worker.
+        memory: bytes that the tables of one step may take; what is larger goes through the disk.
         checkpoint_seconds: a long training writes a checkpoint at least so often.
         tracking_uri: where MLflow listens; empty for no tracking.
         labels: names and ids for MLflow (experiment, family, flow run).
@@ -32,6 +33,7 @@ class Resources:
     threads: int = 1
     workers: int = 1
     gpus: int = 0
+    memory: int = 1 << 30
     checkpoint_seconds: float = 60.0
     tracking_uri: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)

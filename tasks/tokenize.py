@@ -1,7 +1,23 @@
-"""Tokenization into words and punctuation; surface forms are kept, nothing is cut or lost.
+"""Tokenization into words, characters or bytes; nothing is cut or lost.
 
-No token crosses white space, so a text is cut at white space first and every distinct piece is
-tokenized once: the time is that of a dictionary look-up a piece, whatever the pattern costs.
+A text is cut at white space first, and every distinct piece is tokenized once: the time is that of
+a dictionary look-up a piece, whatever the scheme costs. (Subword schemes begin with the pieces too;
+see ``tasks.subwords``.)
+
+``words``
+    Runs of letters, marks, numbers and joiners, and punctuation. Apostrophes between two such runs
+    and points or commas between two digits belong to the word: ``don't``, ``3.14``; ``e.g.`` is
+    four tokens. As Unicode's annex 29 has it but for ``MidLetter``: a colon or a point between two
+    letters separates. What scripts without blanks become is the setting ``unspaced``.
+``whitespace``
+    The pieces as they stand, for text that is tokenized already.
+``treebank``
+    As the Penn Treebank has it (``do|n't``, quotes as ````|''``, the point at a line's end apart),
+    by NLTK's ``NLTKWordTokenizer``; here the spelling of quotes changes.
+``characters``
+    Grapheme clusters of Unicode's annex 29, blanks as ``▁``.
+``bytes``
+    Bytes of the UTF-8 as ``<0x41>``, blanks included.
 
 Parts of an artifact of kind "tokens"::
 
@@ -12,12 +28,14 @@ Parts of an artifact of kind "tokens"::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from importlib.metadata import version
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import regex
 from numpy.typing import NDArray
 from pydantic import Field
@@ -25,23 +43,28 @@ from pydantic import Field
 from models.text import Sentences, TokenPartition, Tokens
 from tasks.artifacts import Stats
 from tasks.normalize import DOCUMENTS
+from tasks.segment import LIBRARIES, Unspaced, segmenter, unspaced_class
 from tasks.step import Context, Step
-from tasks.store import Reader
+from tasks.store import Reader, Writer
 
 TOKENS, TYPES_TABLE = "tokens.safetensors", "types.parquet"
 TYPES_SCHEMA = pa.schema([("type", pa.large_string()), ("count", pa.int64())])
 
-# A word is a run of letters, marks, numbers and joiners; apostrophes between two such runs and
-# points or commas between two digits belong to it. Scripts written without blanks, for which this
-# is no rule, are cut into characters. All else is punctuation: a grapheme (an emoji with all that
-# is joined to it, a flag), or repetitions of one ("...").
-_ALONE = r"[\p{Han}\p{Hiragana}]"
-_WORD = rf"(?:(?!{_ALONE})[\p{{L}}\p{{M}}\p{{N}}\p{{Pc}}\u200c\u200d])+"
-_PATTERN = regex.compile(
-    rf"{_ALONE}\p{{M}}*"
-    rf"|{_WORD}(?:(?:['’]|(?<=\p{{Nd}})[.,](?=\p{{Nd}})){_WORD})*"
-    r"|(\X)\1*"
-)
+SUBWORDS = ("bpe", "wordpiece", "unigram")
+BLANK = "▁"
+"""How a blank looks as a character, and the beginning of a word in subwords."""
+
+# All that is no word is punctuation: a grapheme (an emoji with all that is joined to it, a flag),
+# or repetitions of one ("...").
+_PUNCTUATION = r"(?P<mark>\X)(?P=mark)*"
+_GRAPHEME = regex.compile(r"\X")
+_BLANKS_AND_PIECES = regex.compile(r" |[^ ]+")
+# The Treebank rules look beyond a piece where a line begins, and where it ends: a point is cut off
+# there before nothing but closing brackets and quotes. These last pieces are tokenized as one.
+_TAIL = regex.compile(r"\S+(?: [\])}>\"'»”’]+)*$")
+_NONE = np.zeros(0, np.int64)
+_BATCH = 4096  # documents
+_CONTRACTED = {"cannot", "gimme", "gonna", "gotta", "lemme", "wanna", "whaddya", "whatcha"}
 
 
 @dataclass(frozen=True)
@@ -49,36 +72,141 @@ class Tokenize:
     """How text is tokenized; one line is one sentence."""
 
     scheme: Annotated[
-        Literal["words", "whitespace"],
-        Field(description="Words and punctuation, or what stands between blanks"),
+        Literal[
+            "words", "whitespace", "treebank", "characters", "bytes", "bpe", "wordpiece", "unigram"
+        ],
+        Field(
+            description="Words and punctuation; what stands between blanks; Penn Treebank; "
+            "characters (grapheme clusters); bytes; or subwords, learnt from the training text"
+        ),
     ] = "words"
+    unspaced: Annotated[
+        Unspaced,
+        Field(
+            description="Scheme words: what becomes of scripts written without blanks; cut into "
+            "characters, refused, or segmented as one language (pip install 'lexloom[segmenters]')"
+        ),
+    ] = "characters"
+    vocab_size: Annotated[
+        int, Field(ge=100, le=1_000_000, description="Subword schemes: entries to learn, at most")
+    ] = 8000
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    @property
+    def learns(self) -> bool:
+        """Whether the scheme is learnt from the training text."""
+        return self.scheme in SUBWORDS
+
+    def first(self) -> Tokenize:
+        """What the step ``tokenize`` does, without the settings that do not matter to it."""
+        if self.scheme == "words":
+            return Tokenize("words", self.unspaced)
+        return Tokenize("whitespace" if self.learns else self.scheme)
 
 
 @dataclass(frozen=True)
 class TokenizeStep:
-    """Parameters of the step: the settings, and the library data that shape its output."""
+    """Parameters of the step: the settings, and the libraries that shape its output."""
 
     settings: Tokenize
     unicode_data: str = regex.__version__
+    library: str = ""
+
+    @staticmethod
+    def of(settings: Tokenize) -> TokenizeStep:
+        """The step that a corpus of these settings begins with.
+
+        Raises:
+            ConfigError: the settings ask for a segmenter that is not installed.
+        """
+        settings = settings.first()
+        names = ("nltk",) if settings.scheme == "treebank" else LIBRARIES[settings.unspaced]
+        if settings.scheme == "words":
+            segmenter(settings.unspaced)
+        return TokenizeStep(settings, library=" ".join(f"{n} {version(n)}" for n in names))
 
 
 def tokenize_text(text: str, params: Tokenize) -> list[list[str]]:
-    """The sentences of a text as lists of tokens; lines without any token are left out."""
-    sentences = []
-    for line in text.split("\n"):
-        tokens = [token for piece in line.split() for token in _tokens(piece, params)]
-        if tokens:
-            sentences.append(tokens)
-    return sentences
+    """The sentences of a text as lists of tokens; lines without any token are left out.
+
+    Of a subword scheme, the pieces that it begins with.
+    """
+    pieces, cut = _scheme(params)
+    lines = ([token for piece in pieces(line) for token in cut(piece)] for line in text.split("\n"))
+    return [tokens for tokens in lines if tokens]
 
 
-def _tokens(piece: str, params: Tokenize) -> list[str]:
-    """The tokens of a piece of text without white space."""
-    if params.scheme == "whitespace" or (piece.isascii() and piece.isalnum()):
-        return [piece]
-    return [match.group() for match in _PATTERN.finditer(piece)]
+Pieces = Callable[[str], list[str]]
+"""Cuts a line into pieces that can be tokenized each by itself."""
+Cut = Callable[[str], list[str]]
+"""The tokens of a piece."""
+
+
+def _scheme(params: Tokenize) -> tuple[Pieces, Cut]:
+    match params.first().scheme:
+        case "words":
+            return str.split, _words(params.unspaced)
+        case "treebank":
+            return _treebank_pieces, _treebank()
+        case "characters":
+            return _blanks_and_pieces, lambda p: [BLANK] if p == " " else _GRAPHEME.findall(p)
+        case "bytes":
+            return _blanks_and_pieces, lambda p: [f"<0x{b:02X}>" for b in p.encode()]
+        case _:
+            return str.split, lambda piece: [piece]
+
+
+def _words(unspaced: Unspaced) -> Cut:
+    segment, scripts = segmenter(unspaced), unspaced_class(unspaced)
+    word = rf"(?:(?![{scripts}])[\p{{L}}\p{{M}}\p{{N}}\p{{Pc}}\u200c\u200d])+"
+    pattern = regex.compile(
+        rf"(?P<alone>[{scripts}][{scripts}\p{{M}}]*)"
+        rf"|{word}(?:(?:['’]|(?<=\p{{Nd}})[.,](?=\p{{Nd}})){word})*"
+        rf"|{_PUNCTUATION}"
+    )
+
+    def tokens(piece: str) -> Iterator[str]:
+        for match in pattern.finditer(piece):
+            if match["alone"] is None:
+                yield match.group()
+            else:
+                yield from segment(match.group())
+
+    def cut(piece: str) -> list[str]:
+        return [piece] if piece.isascii() and piece.isalnum() else list(tokens(piece))
+
+    return cut
+
+
+def _blanks_and_pieces(line: str) -> list[str]:
+    return _BLANKS_AND_PIECES.findall(" ".join(line.split()))
+
+
+def _treebank_pieces(line: str) -> list[str]:
+    """The pieces of a line, with a blank before all but the first and a line end after the last."""
+    line = " ".join(line.split())
+    tail = _TAIL.search(line)
+    if tail is None:
+        return []
+    pieces = [*line[: tail.start()].split(), tail.group() + "\n"]
+    return [pieces[0], *(f" {piece}" for piece in pieces[1:])]
+
+
+def _treebank() -> Cut:
+    from nltk.tokenize.destructive import NLTKWordTokenizer
+
+    tokenizer = NLTKWordTokenizer()
+
+    def cut(piece: str) -> list[str]:
+        word = piece.strip()
+        if word.isascii() and word.isalpha() and word.lower() not in _CONTRACTED:
+            return [word]
+        before, after = "x" * piece.startswith(" "), " x" * (not piece.endswith("\n"))
+        tokens: list[str] = tokenizer.tokenize(f"{before}{piece.rstrip()}{after}")
+        return tokens[len(before) : len(tokens) - len(after) // 2]
+
+    return cut
 
 
 class _Table(dict[str, int]):
@@ -91,56 +219,94 @@ class _Table(dict[str, int]):
 
 def tokenize(context: Context, readers: Mapping[str, Reader], params: TokenizeStep) -> Stats:
     """Tokenize a partition of documents."""
-    texts = readers["documents"].table(DOCUMENTS)["text"].to_pylist()
+    column = readers["documents"].table(DOCUMENTS)["text"]
+    split, cut = _scheme(params.settings)
     pieces = _Table()
-    numbers: list[int] = []
-    lengths: list[int] = []
-    documents = np.zeros(len(texts) + 1, np.int64)
-    for d, text in enumerate(texts):
-        for line in text.split("\n"):
-            before = len(numbers)
-            numbers.extend(map(pieces.__getitem__, line.split()))
-            if len(numbers) > before:
-                lengths.append(len(numbers) - before)
-        documents[d + 1] = len(lengths)
+    numbers, sizes, sentences = [_NONE], [_NONE], [_NONE]
+    for chunk in column.chunks:
+        for i in range(0, len(chunk), _BATCH):
+            found, *lengths = _pieces(chunk.slice(i, _BATCH), split)
+            encoded = found.dictionary_encode()
+            table = np.array([pieces[p] for p in encoded.dictionary.to_pylist()], np.int64)
+            numbers.append(table[encoded.indices.to_numpy()])
+            sizes.append(lengths[0])
+            sentences.append(lengths[1])
     types = _Table()
-    expansions = [[types[token] for token in _tokens(piece, params.settings)] for piece in pieces]
-    ids, starts = _expand(np.array(numbers, np.int32), np.array(lengths, np.int64), expansions)
-    counts = np.bincount(ids, minlength=len(types)).astype(np.int64)
-    context.out.tensors(TOKENS, {"ids": ids, "starts": starts, "documents": documents})
-    table = pa.table([pa.array(types, pa.large_string()), pa.array(counts)], schema=TYPES_SCHEMA)
-    context.out.table(TYPES_TABLE, table)
-    return {
-        "documents": len(texts),
-        "sentences": len(starts) - 1,
-        "tokens": len(ids),
-    }
+    expansions = [[types[token] for token in cut(piece)] for piece in pieces]
+    starts, documents = (_starts(np.concatenate(lengths)) for lengths in (sizes, sentences))
+    ids, starts = expand(np.concatenate(numbers), starts, expansions)
+    return write_tokens(context.out, list(types), Sentences(ids, starts, documents))
 
 
-def _expand(
-    numbers: NDArray[np.int32], lengths: NDArray[np.int64], expansions: list[list[int]]
+def _pieces(
+    texts: pa.Array, split: Pieces
+) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64]]:
+    """The pieces of texts, back to back; how many each sentence has; sentences of each text."""
+    lines = pc.split_pattern(texts, "\n")
+    flat = lines.flatten()
+    if split is str.split:
+        lists = pc.utf8_split_whitespace(flat)  # the white space of Python, at Arrow's speed
+    else:
+        lists = pa.array(map(split, flat.to_pylist()), pa.list_(pa.large_string()))
+    pieces = lists.flatten()
+    some = pc.binary_length(pieces).to_numpy() > 0  # white space at a line's ends leaves empty ones
+    sizes = _sums(some, lists)
+    return pieces.filter(pa.array(some)), sizes[sizes > 0], _sums(sizes > 0, lines)
+
+
+def _sums(values: NDArray[np.bool_], lists: pa.ListArray) -> NDArray[np.int64]:
+    """How many values are true within each list."""
+    return np.diff(_starts(values)[_starts(pc.list_value_length(lists).to_numpy())])
+
+
+def _starts(lengths: NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Where runs of these lengths begin, and the end."""
+    return np.concatenate([_NONE, [0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def expand(
+    numbers: NDArray[np.integer[Any]], starts: NDArray[np.int64], expansions: list[list[int]]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Pieces to tokens.
 
     Args:
         numbers: (P,) the pieces of the text.
-        lengths: (S,) pieces in each sentence.
+        starts: (S + 1,) sentences in pieces.
         expansions: token ids of each distinct piece.
 
     Returns:
-        (N,) token ids and (S + 1,) sentence starts.
+        (N,) token ids and (S + 1,) sentences in tokens.
     """
     sizes = np.array([len(tokens) for tokens in expansions], np.int64)
     flat = np.array([token for tokens in expansions for token in tokens], np.int32)
-    firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes[numbers])])
+    if (sizes == 1).all():
+        return flat[numbers], starts
+    firsts, ends = _starts(sizes), _starts(sizes[numbers])
     within = np.arange(ends[-1]) - np.repeat(ends[:-1], sizes[numbers])
     ids = flat[np.repeat(firsts[numbers], sizes[numbers]) + within]
-    starts = ends[np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])]
-    return ids, starts
+    return ids, ends[starts]
 
 
-TOKENIZE: Step[TokenizeStep] = Step("tokenize", 1, "tokens", tokenize)
+def write_tokens(out: Writer, types: list[str], text: Sentences) -> Stats:
+    """Write a partition of tokens, and count them.
+
+    Args:
+        out: takes the parts.
+        types: surface forms in the order of first appearance.
+        text: ids into them.
+    """
+    counts = np.bincount(text.ids, minlength=len(types)).astype(np.int64)
+    out.tensors(TOKENS, {"ids": text.ids, "starts": text.starts, "documents": text.documents})
+    table = pa.table([pa.array(types, pa.large_string()), pa.array(counts)], schema=TYPES_SCHEMA)
+    out.table(TYPES_TABLE, table)
+    return {
+        "documents": len(text.documents) - 1,
+        "sentences": len(text),
+        "tokens": len(text.ids),
+    }
+
+
+TOKENIZE: Step[TokenizeStep] = Step("tokenize", 2, "tokens", tokenize)
 
 
 def read_tokens(reader: Reader) -> Tokens:

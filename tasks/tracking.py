@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from tasks.artifacts import Artifact, canonical_json
-from tasks.mlflow_client import answering, connect, experiment_id
+from tasks.mlflow_client import answering, connect, experiment_id, sqlite_path
 from tasks.step import Context
 from tasks.training.tracker import Silent, Tracker
 
@@ -236,9 +236,22 @@ def open_tracker(
     except (KeyboardInterrupt, SystemExit):
         status = "KILLED"
         raise
+    except RuntimeError:
+        if _is_leaving():
+            status = "KILLED"
+        raise
     finally:
         atexit.unregister(live.close)
         live.close(status)
+
+
+def _is_leaving() -> bool:
+    """Whether the interpreter leaves, so that thread pools refuse work of a thread that trains."""
+    main = threading.main_thread()
+    if threading.current_thread() is main:
+        return False
+    main.join(1.0)  # pools are closed a moment before it counts as stopped
+    return not main.is_alive()
 
 
 def bury_dead(tracking_uri: str, experiment: str = "") -> int:
@@ -258,6 +271,17 @@ def bury_dead(tracking_uri: str, experiment: str = "") -> int:
                 client.set_terminated(run.info.run_id, "KILLED")
                 dead += 1
     return dead
+
+
+def bury_dead_if_possible(tracking_uri: str) -> None:
+    """``bury_dead`` where there is an MLflow that lets us; tidying up must not stand in the way."""
+    database = sqlite_path(tracking_uri)
+    if database and not database.exists():
+        return
+    try:
+        bury_dead(tracking_uri)
+    except Exception as error:
+        logger.debug("runs that were interrupted stay as they are: %s", error)
 
 
 def _identity(pid: int) -> str:

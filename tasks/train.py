@@ -60,7 +60,7 @@ def train(context: Context, readers: Mapping[str, Reader], params: Train) -> Sta
         else:
             raise TypeError(f"{type(model).__name__} has none of the three training styles")
         seconds = time.monotonic() - began
-    write_model(context.out, model, params.text)
+    write_model(context.out, model, params.text.with_learnt(readers))
     return {"training_seconds": round(seconds, 3), **report}
 
 

@@ -5,7 +5,8 @@
 * **Snowball**: Porter's later stemmers for fifteen languages, by NLTK.
 * **Lemma**: the entry of WordNet that an English word is a form of, as one part of speech:
   WordNet's *morphy*, lists of exceptions and rules of detachment, and of several entries the
-  shortest, as in NLTK's ``WordNetLemmatizer``. The dictionary files are read here, as Debian or NLTK install them.
+  shortest, as in NLTK's ``WordNetLemmatizer``. The dictionary files are
+  read here, as Debian or NLTK install them.
 
 A word is a run of letters and marks, with apostrophes inside. What touches a digit or an underscore
 stays as it is. Stems are in small letters; a word that is its own lemma keeps its case.

@@ -119,33 +119,64 @@ def compare(a: NDArray[np.int32], i: int, b: NDArray[np.int32], j: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def merge(
-    a: NDArray[np.int32],
-    a_counts: NDArray[np.int64],
-    b: NDArray[np.int32],
-    b_counts: NDArray[np.int64],
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Two tables in suffix order as one; counts of equal n-grams are added."""
-    ngrams = np.empty((len(a) + len(b), a.shape[1]), np.int32)
-    counts = np.empty(len(ngrams), np.int64)
-    i = j = row = 0
-    while i < len(a) or j < len(b):
-        if i == len(a):
-            side = 1
-        elif j == len(b):
-            side = -1
-        else:
-            side = compare(a, i, b, j)
-        ngrams[row] = a[i] if side <= 0 else b[j]
-        counts[row] = 0
-        if side <= 0:
-            counts[row] += a_counts[i]
-            i += 1
-        if side >= 0:
-            counts[row] += b_counts[j]
-            j += 1
-        row += 1
-    return ngrams[:row], counts[:row]
+def splits(
+    ngrams: NDArray[np.int32], begins: NDArray[np.int64], ends: NDArray[np.int64], column: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    """Cut stretches of sorted rows wherever the word in a column changes.
+
+    Args:
+        ngrams: (M, order) rows that, within a stretch, are equal behind the column.
+        begins: (S,) and
+        ends: (S,) of the stretches, none of which is empty.
+        column: counted from 0.
+
+    Returns:
+        the word, the begin and the end of each of the finer stretches.
+    """
+    n = 0
+    for s in range(len(begins)):
+        for row in range(begins[s], ends[s]):
+            n += row == begins[s] or ngrams[row, column] != ngrams[row - 1, column]
+    words, firsts, lasts = np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
+    n = 0
+    for s in range(len(begins)):
+        for row in range(begins[s], ends[s]):
+            if row == begins[s] or ngrams[row, column] != ngrams[row - 1, column]:
+                words[n], firsts[n] = ngrams[row, column], row
+                n += 1
+            lasts[n - 1] = row + 1
+    return words, firsts, lasts
+
+
+@njit(cache=True, nogil=True)
+def gather_rows(
+    ngrams: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    stretches: tuple[NDArray[np.int64], NDArray[np.int64]],
+    names: NDArray[np.int32],
+    out: NDArray[np.int32],
+    sums: NDArray[np.int64],
+    at: int,
+) -> int:
+    """Copy stretches of a table, its words renamed; returns where they end.
+
+    Args:
+        ngrams: (M, order) and
+        counts: (M,) the table.
+        stretches: where they begin, and where they end.
+        names: the new id of every word.
+        out: takes the rows, and
+        sums: their counts.
+        at: where in them.
+    """
+    begins, ends = stretches
+    for s in range(len(begins)):
+        for row in range(begins[s], ends[s]):
+            for column in range(ngrams.shape[1]):
+                out[at, column] = names[ngrams[row, column]]
+            sums[at] = counts[row]
+            at += 1
+    return at
 
 
 @njit(cache=True, nogil=True)

@@ -24,7 +24,6 @@ from tasks.errors import InputError
 from tasks.files import import_files
 from tasks.models import TextPipeline
 from tasks.store import Store
-from tasks.tokenize import tokenize_text
 
 SIMILARITY = {"wordsim353": "wordsim353.tsv", "simlex999": "simlex999.txt"}
 """Built-in word-pair sets, with their files in gensim's wheel."""
@@ -247,7 +246,7 @@ def read_text(path: Path, pipeline: TextPipeline) -> tuple[Tokens, str]:
 
 
 def _partition(text: str, pipeline: TextPipeline) -> TokenPartition:
-    sentences = tokenize_text(pipeline.clean(text), pipeline.tokenize)
+    sentences = pipeline.sentences(text)
     counts = Counter(token for sentence in sentences for token in sentence)
     types = Vocabulary((), tuple(counts), np.array([*counts.values()], dtype=np.int64))
     return TokenPartition(types.words, types.counts, Sentences.of(types, sentences))

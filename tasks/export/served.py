@@ -115,9 +115,10 @@ class Pretrained(PythonModel):
             MlflowException: that takes more than this file has, or it is not one sentence.
         """
         scheme, settings = self.text["tokenize"]["scheme"], self.text["normalize"]
-        if scheme != "whitespace":
+        if scheme != "whitespace" or self.text.get("phrases"):
+            joined = " with its phrases joined" if self.text.get("phrases") else ""
             raise _refusal(
-                f"this model reads text that was cut by the scheme {scheme!r}, which takes "
+                f"this model reads text that was cut by the scheme {scheme!r}{joined}, which takes "
                 "lexloom: give token lists in the column `tokens`"
             )
         analysis = {"sentences": "line", "words": "surface"} | self.text.get("analyze", {})

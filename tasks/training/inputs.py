@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from models.family import Family, Inputs, Want, WantsNgrams, WantsTokens, WantsVocabulary
+from models.family import (
+    Family,
+    Inputs,
+    Want,
+    WantsCooccurrence,
+    WantsNgrams,
+    WantsTokens,
+    WantsVocabulary,
+)
+from tasks.cooccurrence import read_cooccurrence
 from tasks.ngrams import read_ngrams
 from tasks.store import Reader
 from tasks.tokenize import read_tokens
@@ -22,5 +31,7 @@ def read_inputs(family: Family, readers: Mapping[str, Reader]) -> Inputs:
                 return read_vocabulary(reader)
             case WantsNgrams():
                 return read_ngrams(reader)
+            case WantsCooccurrence():
+                return read_cooccurrence(reader)
 
     return Inputs({role: value(want, readers[role]) for role, want in family.wants().items()})

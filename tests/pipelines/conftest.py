@@ -83,7 +83,6 @@ def cli(
 
     def run(*arguments: str, home: Path = cli_home) -> Done:
         monkeypatch.setattr(sys, "argv", ["lexloom", *arguments, "--home", str(home)])
-        monkeypatch.setenv("COLUMNS", "200")
         code = 0
         capsys.readouterr()
         try:

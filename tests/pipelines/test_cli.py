@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from pipelines.stack import Stack
+
 from .conftest import Cli, Done
 
 LEXLOOM = str(Path(sys.executable).with_name("lexloom"))
@@ -24,6 +26,20 @@ def test_help_answers_in_half_a_second() -> None:
         return time.monotonic() - began
 
     assert min(seconds() for _ in range(5)) < 0.5
+
+
+def test_a_run_says_its_first_word_within_a_second(tmp_path: Path) -> None:
+    def seconds() -> float:
+        began = time.monotonic()
+        command = [LEXLOOM, "run", "sample", "--home", str(tmp_path)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            assert process.stderr.readline() == "  reading sample\n"
+            said = time.monotonic() - began
+            process.kill()
+        return said
+
+    assert min(seconds() for _ in range(5)) < 1.0
 
 
 def test_the_command_line_imports_nothing_slow() -> None:
@@ -41,7 +57,7 @@ def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 MISTAKES: dict[str, tuple[Sequence[str], int, str]] = {
     "unknown key": (["--set", "families.word2vec.dmi=3"], 2, "there is no setting 'dmi'"),
-    "wrong type": (["--set", "families.word2vec.dim=x"], 2, "must be a valid integer"),
+    "wrong type": (["--set", "families.word2vec.dim=x"], 2, "must be a whole number, not 'x'"),
     "missing file": (["--set", "corpus.train.paths=[/no/such.txt]"], 2, "/no/such.txt: there is"),
     "empty corpus": (["--set", "corpus.train.paths=[EMPTY]"], 2, "the corpus is empty"),
     "rare words": (["--set", "families.word2vec.min_count=9999"], 1, "no word of the training"),
@@ -75,6 +91,13 @@ def test_an_unknown_recipe_names_those_that_are_known(cli: Cli) -> None:
     done = cli("run", "smaple", "--direct")
     assert (done.code, done.out) == (2, "")
     assert "recipes are: sample" in done.err
+
+
+def test_a_relative_path_that_leads_nowhere_names_the_folder(cli: Cli) -> None:
+    done = cli("run", "mine/run.yaml", "--direct")
+    assert (done.code, done.out) == (2, "")
+    assert f"there is no recipe 'mine/run.yaml', and no such file in {Path.cwd()}" in done.err
+    assert "full path on the machine of the worker" in done.err
 
 
 def run(cli: Cli, recipe: Path, *arguments: str) -> Any:
@@ -125,12 +148,47 @@ def test_a_run_ends_with_where_everything_is(cli: Cli, recipe: Path, trained: An
     assert Path(trained["report"]).is_file()
 
 
+def test_while_the_stack_is_up_a_run_ends_with_where_its_pages_are(
+    cli: Cli, recipe: Path, trained: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up = Stack("mark", "http://127.0.0.1:4210", "http://127.0.0.1:5010", "", "")
+    monkeypatch.setattr("pipelines.display.find", lambda home: up)
+    done = cli("run", str(recipe), "--direct")
+    assert "http://127.0.0.1:4210\n" in done.out
+    assert "http://127.0.0.1:5010/#/models\n" in done.out
+    assert "lexloom up" not in done.out
+
+
+def test_a_version_that_is_not_champion_stands_beside_it(
+    cli: Cli, tmp_path: Path, corpus_file: Path
+) -> None:
+    recipe = tmp_path / "seas.yaml"
+    recipe.write_text(
+        f"corpus: {{name: seas, train: {{paths: [{corpus_file}]}}}}\nfamilies: {{ngram: }}\n"
+        "evaluation: {similarity: [], analogy: []}\n"
+    )
+
+    def baselines(*changes: str) -> list[tuple[str, float]]:
+        board = run(cli, recipe, *changes)["leaderboard"]
+        return [(b["name"], b["value"]) for b in board[0]["scores"][0]["baselines"]]
+
+    assert [name for name, _ in baselines("--set", "families.ngram.order=4")] == ["unigram"]
+    best = run(cli, recipe, "--set", "families.ngram.order=4")["leaderboard"][0]["scores"][0]
+    assert baselines("--set", "families.ngram.order=1")[1:] == [("champion", best["value"])]
+    # Under another vocabulary there is nothing to compare.
+    assert len(baselines("--set", "families.ngram.max_size=9")) == 1
+    assert "champion " in cli("run", str(recipe), "--direct", "--set", "families.ngram.order=1").out
+
+
 def test_a_registered_model_is_shown_asked_and_pulled(
-    cli: Cli, recipe: Path, trained: Any, tmp_path: Path
+    cli: Cli, recipe: Path, trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (first, *_) = json.loads(cli("models", "list", "--json").out)
     assert first["name"] == "sea-word2vec"
-    assert "sea-word2vec" in cli("models", "list").out
+    monkeypatch.setenv("COLUMNS", "20")  # which is not asked where there is no terminal
+    listed = cli("models", "list").out.splitlines()
+    assert len(listed) == 1 + len(json.loads(cli("models", "list", "--json").out))
+    assert "sea-word2vec" in listed[1]
     shown = cli("models", "show", "sea-word2vec@champion")
     assert (shown.code, "content" in shown.out) == (0, True)
 

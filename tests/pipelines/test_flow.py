@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
-from prefect.settings import PREFECT_HOME, temporary_settings
+from prefect.settings import (
+    PREFECT_API_URL,
+    PREFECT_CLIENT_CSRF_SUPPORT_ENABLED,
+    PREFECT_CLIENT_MAX_RETRIES,
+    PREFECT_HOME,
+    temporary_settings,
+)
 from prefect.testing.utilities import prefect_test_harness
+from rich.console import Console
 
 from models import word2vec
 from models.families import FAMILIES
+from pipelines import flow as flows
+from pipelines.console import Watch
 from pipelines.embeddings import embeddings
 from pipelines.flow import concluding
+from pipelines.settings import ENVIRONMENT
 from pipelines.train import TRAIN_FLOWS, merged, train_word2vec
 from tasks.cluster import RayCluster
 from tasks.errors import InputError
@@ -78,6 +93,79 @@ def test_a_flow_shows_its_steps_and_reuses_them(recipe: Path, ray_cluster: RayCl
     assert [row.family for row in result.rows] == ["word2vec"]
     assert all(outcome.reused for outcome in result.outcomes)
     assert "rank of the word" in result.report.read_text()
+
+
+def test_the_report_is_named_without_a_link_that_browsers_refuse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(flows, "create_table_artifact", lambda *_, **__: None)
+    monkeypatch.setattr(flows, "create_markdown_artifact", lambda text, **_: made.append(text))
+    result: Any = SimpleNamespace(
+        corpus=SimpleNamespace(config=SimpleNamespace(name="sea")),
+        rows=(), report=Path("/home/me/sea.html"),
+    )  # fmt: skip
+    flows.show_result(result)
+    assert made[0].startswith("`/home/me/sea.html`\n")
+    assert "file:" not in made[0]
+
+
+def test_four_flows_at_once_all_end_well() -> None:
+    @flow
+    def busy(number: int) -> int:
+        for i in range(15):
+            as_prefect_task(f"step {number}.{i}", lambda: number, lambda _: "")
+        return number
+
+    with ThreadPoolExecutor(4) as threads:
+        states = list(threads.map(lambda n: busy(n, return_state=True), range(4)))
+    assert [state.name for state in states] == ["Completed"] * 4
+    for number, state in enumerate(states):
+        expected = [f"step {number}.{i}" for i in range(15)]
+        assert task_states(state, *expected) == dict.fromkeys(expected, "Completed")
+
+
+def test_a_server_that_is_busy_is_asked_again() -> None:
+    asked = []
+
+    class Busy(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            self.send_response(503 if len(asked) < 8 else 200)
+            self.send_header("Retry-After", "0")
+            self.end_headers()
+            self.wfile.write(b"[]")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Busy)
+    Thread(target=server.serve_forever, daemon=True).start()
+    changed = {
+        PREFECT_API_URL: f"http://127.0.0.1:{server.server_port}/api",
+        PREFECT_CLIENT_MAX_RETRIES: int(ENVIRONMENT["PREFECT_CLIENT_MAX_RETRIES"]),
+        PREFECT_CLIENT_CSRF_SUPPORT_ENABLED: False,
+    }
+    with temporary_settings(changed), get_client(sync_client=True) as client:
+        assert client.read_flow_runs() == []
+    server.shutdown()
+    assert len(asked) == 8
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
+def test_a_flow_that_is_stopped_at_a_command_line_is_cancelled(end: type[BaseException]) -> None:
+    @flow
+    def stopped() -> None:
+        def action() -> None:
+            raise end
+
+        return concluding(lambda: as_prefect_task("working", action, lambda _: ""))
+
+    token = flows.watching.set(Watch(Console(file=io.StringIO())))
+    state = stopped(return_state=True)
+    flows.watching.reset(token)
+    assert state.name == "Cancelled"
+    assert "what was finished is kept" in str(state.message)
 
 
 def test_a_permanent_error_comes_out_of_a_flow_as_it_is() -> None:

@@ -52,6 +52,21 @@ def test_a_plan_knows_what_is_cached(cli: Cli, recipe: Path, run: Any) -> None:
     assert "cached" in cli("plan", str(recipe)).out
 
 
+def test_a_run_says_how_far_off_the_plan_was(cli: Cli, recipe: Path, run: Any) -> None:
+    change = ("--set", "families.word2vec.dim=17")
+    assert plan(cli, recipe, *change)["disk"] > 0
+    again = json.loads(cli("run", str(recipe), "--direct", "--json", *change).out)
+    assert set(again["plan"]) == {"time", "memory", "disk"}
+    for figures in again["plan"].values():
+        assert min(figures["foretold"], figures["took"]) > 0
+    assert again["plan"]["time"]["took"] >= again["seconds"]
+    assert again["plan"]["memory"]["took"] > 50 * 2**20
+    # A plan is held against one run only, and never against a run that had less to do.
+    assert json.loads(cli("run", str(recipe), "--direct", "--json", *change).out)["plan"] is None
+    plan(cli, recipe, *change)
+    assert json.loads(cli("run", str(recipe), "--direct", "--json", *change).out)["plan"] is None
+
+
 def test_a_plan_refuses_what_a_run_refuses(cli: Cli, recipe: Path) -> None:
     missing = cli("plan", str(recipe), "--set", "corpus.train.paths=[/no/such.txt]")
     assert (missing.code, "/no/such.txt" in missing.err) == (2, True)

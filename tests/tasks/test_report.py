@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -143,6 +144,21 @@ def test_the_terminal_shows_everything_in_80_columns(width: int) -> None:
     ):  # fmt: skip
         assert expected in text
     assert "…" not in text
+
+
+@pytest.mark.parametrize("width", [30, 50, 64, 80, 100])
+def test_names_and_values_are_whole_on_any_width(width: int) -> None:
+    champions = (*perplexity(None, "one").baselines, Baseline("champion", 140.25))
+    undefined = replace(perplexity(None, "one"), baselines=champions)
+    long = replace(NGRAM, scores=(undefined, perplexity(98_142.7, "one").beside(champions[1])))
+    text = shown((long, *ROWS[1:]), width)
+    for whole in ("perplexity test", "undefined", "98,142.7", "google 3CosAdd"):
+        assert whole in text
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+    if width >= 64:
+        assert "champion 140.2" in text
+        assert "questions" in text
 
 
 def test_markdown_has_a_row_a_model() -> None:

@@ -3,6 +3,7 @@
 import tempfile
 import unicodedata
 from collections import Counter
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,9 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nltk.tokenize.destructive import NLTKWordTokenizer
 
+from tasks.errors import ConfigError, InputError
 from tasks.normalize import Normalize, normalize_text
 from tasks.runner import Runner
+from tasks.segment import LIBRARIES, Unspaced
 from tasks.store import Store
 from tasks.tokenize import (
     TOKENIZE,
@@ -24,6 +28,7 @@ from tasks.tokenize import (
 from tests.tasks.corpora import documents
 
 WORDS, WHITESPACE = Tokenize(), Tokenize("whitespace")
+CHARACTERS, BYTES = Tokenize("characters"), Tokenize("bytes")
 anything = st.text(
     st.one_of(
         st.sampled_from("ab1٣é\u0301\u200d'’.,-_ \n日ひカไ👩🏽🇩🇪\ufe0f<>½"),
@@ -48,6 +53,7 @@ anything = st.text(
         ("東京へ行く。カタカナ 한국어", "東|京|へ|行|く|。|カタカナ|한국어"),
         ("👩‍👩‍👧👍🏽🇩🇪🇫🇷 1️⃣ ☂️😀😀", "👩‍👩‍👧|👍🏽|🇩🇪|🇫🇷|1️⃣|☂️|😀😀"),
         ("x² ½ Ⅷ", "x²|½|Ⅷ"),
+        ("ฉันรัก x ພາສາ", "ฉั|น|รั|ก|x|ພ|າ|ສ|າ"),
     ],
 )
 def test_what_a_token_is(text: str, tokens: str) -> None:
@@ -77,10 +83,75 @@ def test_marks_stay_with_what_they_are_on(text: str) -> None:
             assert not mark or any(piece.startswith(token) for piece in pieces)
 
 
+def test_characters_and_bytes() -> None:
+    text = "na\u0308 👍🏽x  <s>\n\nก้"
+    assert tokenize_text(text, CHARACTERS) == [
+        ["n", "a\u0308", "▁", "👍🏽", "x", "▁", "<", "s", ">"], ["ก้"],
+    ]  # fmt: skip
+    assert tokenize_text("é <0x41>", BYTES) == [
+        ["<0xC3>", "<0xA9>", "<0x20>", *(f"<0x{byte:02X}>" for byte in b"<0x41>")]
+    ]
+
+
+@given(text=anything)
+def test_no_character_or_byte_is_lost(text: str) -> None:
+    lines = [" ".join(line.split()) for line in text.split("\n") if line.split()]
+    characters = tokenize_text(text, CHARACTERS)
+    assert ["".join(tokens).replace("▁", " ") for tokens in characters] == lines
+    found = tokenize_text(text, BYTES)
+    assert [bytes(int(t[1:-1], 16) for t in tokens) for tokens in found] == [
+        line.encode() for line in lines
+    ]
+
+
+TREEBANK = """ " '' . .. ... ' n't can not cannot a Mr. U.S. ) ( ] `` ` “ ” ’ s 's , : ; 3 1,000 --
+- — 'tis 'twas more'n d'ye gonna wanna ? ! * » « $ % x"""
+treebank_parts = st.sampled_from([*TREEBANK.split(), *" " * 15])
+
+
+@pytest.mark.parametrize("line", ['He said, "I can\'t."', "''tis. )", "end .'", ""])
+def test_treebank_is_nltks(line: str) -> None:
+    expected = NLTKWordTokenizer().tokenize(" ".join(line.split()))
+    assert tokenize_text(line, Tokenize("treebank")) == ([expected] if expected else [])
+
+
+@settings(max_examples=400)
+@given(parts=st.lists(treebank_parts, max_size=14))
+def test_treebank_is_nltks_whatever_the_text(parts: list[str]) -> None:
+    test_treebank_is_nltks("".join(parts))
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "tokens"),
+    [
+        ("chinese", "我来到北京清华大学。ok ไทย", "我|来到|北京|清华大学|。|ok|ไ|ท|ย"),
+        ("japanese", "東京へ行く。カタカナ語 한국어", "東京|へ|行く|。|カタカナ|語|한국어"),
+        ("thai", "ฉันรักภาษาไทย 中文", "ฉัน|รัก|ภาษาไทย|中|文"),
+    ],
+)
+def test_segmenters(language: Unspaced, text: str, tokens: str) -> None:
+    if find_spec(LIBRARIES[language][0]) is None:
+        pytest.skip("the extra segmenters is not installed")
+    assert tokenize_text(text, Tokenize(unspaced=language)) == [tokens.split("|")]
+    assert LIBRARIES[language][0] in TokenizeStep.of(Tokenize(unspaced=language)).library
+
+
+def test_a_segmenter_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.segment.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="segment thai takes the library pythainlp"):
+        TokenizeStep.of(Tokenize(unspaced="thai"))
+
+
+def test_unspaced_scripts_can_be_refused() -> None:
+    assert tokenize_text("a 한국어 カタカナ", Tokenize(unspaced="refuse"))
+    with pytest.raises(InputError, match="holds '東京へ', of a script that is written without"):
+        tokenize_text("a 東京へ", Tokenize(unspaced="refuse"))
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     partitions=st.lists(st.lists(anything, max_size=4), min_size=1, max_size=3),
-    params=st.sampled_from([WORDS, WHITESPACE]),
+    params=st.sampled_from([WORDS, WHITESPACE, CHARACTERS, BYTES, Tokenize("treebank")]),
 )
 def test_a_partition_keeps_every_token_in_its_place(
     partitions: list[list[str]], params: Tokenize
@@ -106,6 +177,16 @@ def test_a_partition_keeps_every_token_in_its_place(
             "sentences": tokens.n_sentences,
             "tokens": tokens.n_tokens,
         }
+
+
+def test_white_space_is_pythons(store: Store) -> None:
+    text = "x".join(chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000 and c != 10)
+    artifact = Runner(store).map(
+        TOKENIZE, {"documents": documents(store, [f" {text} ", ""])}, TokenizeStep(WHITESPACE)
+    )
+    part = read_tokens(store.reader(artifact)).partitions[0]
+    assert [part.types[i] for i in part.text.ids] == text.split()
+    assert part.text.documents.tolist() == [0, 1, 1]
 
 
 def test_nothing_is_cut(store: Store) -> None:

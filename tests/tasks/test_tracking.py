@@ -22,7 +22,7 @@ from tasks.errors import ConfigError
 from tasks.mlflow_client import connect
 from tasks.step import Context, Resources
 from tasks.store import Store, Writer
-from tasks.tracking import Live, bury_dead, open_tracker, read_curves
+from tasks.tracking import Live, bury_dead, bury_dead_if_possible, open_tracker, read_curves
 from tasks.train import Train
 from tasks.training.tracker import Silent
 from tests.tasks.trained import TEXT
@@ -106,7 +106,8 @@ def test_an_interrupted_training_goes_on_in_its_run(store: Store, tracking_uri: 
 
 def test_a_training_that_is_told_to_stop_or_dies(store: Store, tracking_uri: str) -> None:
     program = """
-        import os, signal, sys, threading, time
+        import signal, sys, threading, time
+        from concurrent.futures import ThreadPoolExecutor
         from pathlib import Path
         from tasks.store import Store
         from tasks.tracking import open_tracker
@@ -117,7 +118,7 @@ def test_a_training_that_is_told_to_stop_or_dies(store: Store, tracking_uri: str
         def train():
             with open_tracker(context(store, uri, recipe(int(sys.argv[3]))), params()) as tracker:
                 for step in range(1000):
-                    tracker.log({"loss": 1.0}, step)
+                    ThreadPoolExecutor(1).submit(tracker.log, {"loss": 1.0}, step).result()
                     if step == 3:
                         time.sleep(1.5)
                         print("training", flush=True)
@@ -244,3 +245,13 @@ def test_a_database_of_another_version(tracking_uri: str, tmp_path: Path) -> Non
         database.commit()
     with pytest.raises(ConfigError, match="mlflow db upgrade"):
         connect(f"sqlite:///{old}").search_experiments()
+
+
+def test_tidying_up_makes_no_database_and_minds_no_failure(tmp_path: Path) -> None:
+    database = tmp_path / "none" / "mlflow.db"
+    bury_dead_if_possible(f"sqlite:///{database}")
+    assert not database.parent.exists()
+    broken = tmp_path / "broken.db"
+    broken.write_text("this is no database")
+    bury_dead_if_possible(f"sqlite:///{broken}")
+    assert broken.read_text() == "this is no database"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from models.word2vec import Config as Word2vecConfig
 from tasks.analyze import Analyze
 from tasks.models import TextPipeline
 from tasks.normalize import Normalize
+from tasks.phrases import Joining
 from tasks.registry import open_model, register
 from tasks.store import Store
 from tasks.tokenize import Tokenize, tokenize_text
@@ -82,7 +84,7 @@ def test_raw_text_where_the_pipeline_is_portable(store: Store, tracking_uri: str
         assert by_text.equals(by_tokens)
     with pytest.raises(Exception, match="several lines"):
         served.predict([{"text": "one\ntwo"}])
-    stemmed = TextPipeline(normalize, Tokenize("whitespace"), Analyze(words="porter"))
+    stemmed = TextPipeline(normalize, Tokenize("whitespace"), analyze=Analyze(words="porter"))
     repaired = TextPipeline(Normalize(mojibake=True), Tokenize("whitespace"))
     for name, text, problem in [("stemmed", stemmed, "stems"), ("repaired", repaired, "ftfy")]:
         with pytest.raises(Exception, match=f"{problem}.*give token lists"):
@@ -90,6 +92,13 @@ def test_raw_text_where_the_pipeline_is_portable(store: Store, tracking_uri: str
     words = TextPipeline(normalize, Tokenize("words"))
     with pytest.raises(Exception, match="scheme 'words', which takes lexloom: give token lists"):
         load(store, tracking_uri, "unportable", config, words).predict([{"text": "a b"}])
+    phrases = replace(portable, phrases=Joining(((("the", "", "cat"),),)))
+    served = load(store, tracking_uri, "joined", config, phrases)
+    with pytest.raises(Exception, match="with its phrases joined, which takes lexloom: give token"):
+        served.predict([{"text": "the cat"}])
+    assert served.predict([{"tokens": ["the", "cat"]}])["unknown"].tolist() == [0]
+    opened = open_model("joined/1", tracking_uri)
+    assert opened.text.sentences("THE cat turns") == [["the_cat", "turns"]]
 
 
 def test_the_ways_to_ask(store: Store, tracking_uri: str) -> None:

@@ -1,0 +1,271 @@
+"""Counting what stands between white space, over the bytes of UTF-8, in a hash table.
+
+Eight bytes are looked at at once ("SWAR"): most words end within them, so the first eight bytes
+are the word, its hash and its comparison. Only longer words are compared with the bytes that the
+table keeps; only where a byte is not ASCII is a word read byte by byte, for the white space that
+Unicode has besides (what ``str.split`` calls white space is white space here).
+
+Slots hold two uint64 side by side: the first eight bytes, and number and length of the word. Words
+are numbered by their first appearance, so the counts of frequent words lie together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+PADDING = 8
+"""So many bytes behind a text are read, and mean nothing."""
+
+
+@dataclass(eq=False)
+class Words:
+    """A hash table of words; ``add`` counts a text into it.
+
+    Attributes:
+        slots: (2 S,) uint64, S a power of two: first bytes, and (number + 1) << 32 | length.
+        hashes: (E,) uint64 of each word.
+        ends: (E + 1,) int64 where each word ends in ``letters``, after a leading 0.
+        counts: (E,) int64.
+        letters: the bytes of all words.
+        used: (1,) int64, the words that are there.
+    """
+
+    slots: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(2 << 14, np.uint64))
+    hashes: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(1 << 13, np.uint64))
+    ends: NDArray[np.int64] = field(default_factory=lambda: np.zeros((1 << 13) + 1, np.int64))
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1 << 13, np.int64))
+    letters: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(1 << 16, np.uint8))
+    used: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+
+    def __len__(self) -> int:
+        return int(self.used[0])
+
+    def add(self, text: NDArray[np.uint8], length: int) -> None:
+        """Count the words in the first bytes of an array that has ``PADDING`` more behind."""
+        self._add(text, length, np.zeros(0, np.int64))
+
+    def absorb(self, other: Words) -> None:
+        """Add the counts of another table."""
+        n = len(other)
+        length = int(other.ends[n]) + n
+        text = np.full(length + PADDING, 32, np.uint8)
+        blanks = other.ends[1 : n + 1] + np.arange(n)
+        inside = np.ones(length + PADDING, np.bool_)
+        inside[blanks] = inside[length:] = False
+        text[inside] = other.letters[: other.ends[n]]
+        self._add(text, length, other.counts)
+
+    def _add(self, text: NDArray[np.uint8], length: int, times: NDArray[np.int64]) -> None:
+        at, n = count_words(text, 0, length, times, *self._arrays)
+        while at < length:
+            self._grow(length - at)
+            times = times[n:]
+            at, n = count_words(text, at, length, times, *self._arrays)
+
+    @property
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        return self.slots, self.hashes, self.ends, self.counts, self.letters, self.used
+
+    def _grow(self, more: int) -> None:
+        """Make room: for more words, or for the letters of one of at most so many."""
+        if 4 * (len(self) + 1) > 3 * len(self.counts):
+            self.hashes = _extended(self.hashes, 2 * len(self.hashes))
+            self.counts = _extended(self.counts, 2 * len(self.counts))
+            self.ends = _extended(self.ends, len(self.counts) + 1)
+            self.slots = np.zeros(2 * len(self.slots), np.uint64)
+            place_again(*self._arrays)
+        else:
+            self.letters = _extended(self.letters, 2 * len(self.letters) + more + PADDING)
+
+
+def _extended(array: NDArray[Any], length: int) -> NDArray[Any]:
+    longer = np.zeros(length, array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+@intrinsic
+def eight_bytes(_: Any, data: Any, at: Any) -> Any:
+    """The eight bytes from an offset as a number, the first the lowest."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        place = builder.bitcast(builder.gep(array.data, [args[1]]), ir.IntType(64).as_pointer())
+        return builder.load(place, align=1)
+
+    return types.uint64(data, types.int64), generate
+
+
+@intrinsic
+def zeros_below(_: Any, value: Any) -> Any:
+    """The number of zero bits below the lowest one."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], context.get_constant(types.boolean, True))
+
+    return types.uint64(types.uint64), generate
+
+
+@njit(cache=True, nogil=True)
+def is_blank(byte: int) -> bool:
+    """Whether an ASCII byte is white space."""
+    return byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31
+
+
+@njit(cache=True, nogil=True)
+def wide_blank(text: NDArray[np.uint8], at: int) -> int:
+    """How many bytes the white space takes that begins at a byte beyond ASCII; 0 if it is none."""
+    a, b, c = text[at], text[at + 1], text[at + 2]
+    if a == 0xC2:
+        return 2 if b == 0x85 or b == 0xA0 else 0
+    if a == 0xE1:
+        return 3 if b == 0x9A and c == 0x80 else 0
+    if a == 0xE2 and b == 0x80:
+        return 3 if 0x80 <= c <= 0x8A or c == 0xA8 or c == 0xA9 or c == 0xAF else 0
+    if a == 0xE2 and b == 0x81:
+        return 3 if c == 0x9F else 0
+    return 3 if a == 0xE3 and b == 0x80 and c == 0x80 else 0
+
+
+@njit(cache=True, nogil=True)
+def end_of_word(text: NDArray[np.uint8], at: int, length: int) -> int:
+    """Where the word ends that begins at a byte."""
+    while at < length:
+        chunk = eight_bytes(text, at)
+        low = (chunk - np.uint64(0x2121212121212121)) & ~chunk & np.uint64(0x8080808080808080)
+        special = low | (chunk & np.uint64(0x8080808080808080))
+        if special == 0:
+            at += 8
+            continue
+        at += int(zeros_below(special) >> np.uint64(3))
+        if at >= length:
+            return length
+        byte = text[at]
+        if is_blank(byte) or (byte >= 128 and wide_blank(text, at)):
+            return at
+        at += 1
+    return length
+
+
+@njit(cache=True, nogil=True)
+def first_bytes(text: NDArray[np.uint8], at: int, length: int) -> np.uint64:
+    """The first eight bytes of a word of ``length``, zeros behind it."""
+    chunk = eight_bytes(text, at)
+    if length < 8:
+        chunk &= (np.uint64(1) << np.uint64(8 * length)) - np.uint64(1)
+    return np.uint64(chunk)
+
+
+@njit(cache=True, nogil=True)
+def hash_of(text: NDArray[np.uint8], at: int, length: int) -> np.uint64:
+    """Multiplicative, over eight bytes at a time; all bits of a word reach the low ones."""
+    factor = np.uint64(0x9E3779B97F4A7C15)
+    value = (first_bytes(text, at, length) ^ np.uint64(length)) * factor
+    for offset in range(8, length, 8):
+        value ^= value >> np.uint64(32)
+        value = (value ^ first_bytes(text, at + offset, length - offset)) * factor
+    value = (value ^ (value >> np.uint64(32))) * factor
+    return np.uint64(value ^ (value >> np.uint64(32)))
+
+
+@njit(cache=True, nogil=True)
+def count_words(
+    text: NDArray[np.uint8],
+    at: int,
+    length: int,
+    times: NDArray[np.int64],
+    slots: NDArray[np.uint64],
+    hashes: NDArray[np.uint64],
+    ends: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    letters: NDArray[np.uint8],
+    used: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Count the words of a text from a byte on.
+
+    Args:
+        text: with ``PADDING`` behind it.
+        at: where to begin.
+        length: of the text.
+        times: how often each of its words counts; empty for once.
+        slots: and the other arrays of ``Words``, which change.
+        hashes: by word.
+        ends: by word.
+        counts: by word.
+        letters: of all words.
+        used: how many there are.
+
+    Returns:
+        how far it came before a new word found no room, and the words counted on the way.
+    """
+    # All in one function: to hand arrays to another would take longer than the work itself.
+    mask = np.uint64(len(slots) // 2 - 1)
+    n, known = 0, used[0]
+    while at < length:
+        byte = text[at]
+        if is_blank(byte):
+            at += 1
+            continue
+        if byte >= 128:
+            wide = wide_blank(text, at)
+            if wide:
+                at += wide
+                continue
+        end = end_of_word(text, at, length)
+        size = end - at
+        first, code = first_bytes(text, at, size), hash_of(text, at, size)
+        slot, number = code & mask, -1
+        while number < 0:
+            here = slots[2 * slot + 1]
+            if here == 0:
+                break
+            if slots[2 * slot] == first and (here & np.uint64(0xFFFFFFFF)) == np.uint64(size):
+                number = int(here >> np.uint64(32)) - 1
+                for offset in range(8, size):
+                    if letters[ends[number] + offset] != text[at + offset]:
+                        number = -1
+                        break
+            slot = (slot + np.uint64(1)) & mask
+        if number < 0:
+            begin = ends[known]
+            if 4 * (known + 1) > 3 * len(counts) or begin + size + PADDING > len(letters):
+                break
+            for offset in range(size):
+                letters[begin + offset] = text[at + offset]
+            slots[2 * slot] = first
+            slots[2 * slot + 1] = np.uint64(known + 1) << np.uint64(32) | np.uint64(size)
+            hashes[known], ends[known + 1], counts[known] = code, begin + size, 0
+            number = known
+            known += 1
+        counts[number] += times[n] if len(times) else 1
+        n += 1
+        at = end
+    used[0] = known
+    return at, n
+
+
+@njit(cache=True, nogil=True)
+def place_again(
+    slots: NDArray[np.uint64],
+    hashes: NDArray[np.uint64],
+    ends: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    letters: NDArray[np.uint8],
+    used: NDArray[np.int64],
+) -> None:
+    """Put all words into empty slots."""
+    mask = np.uint64(len(slots) // 2 - 1)
+    for number in range(used[0]):
+        length = ends[number + 1] - ends[number]
+        slot = hashes[number] & mask
+        while slots[2 * slot + 1] != 0:
+            slot = (slot + np.uint64(1)) & mask
+        slots[2 * slot] = first_bytes(letters, ends[number], length)
+        slots[2 * slot + 1] = np.uint64(number + 1) << np.uint64(32) | np.uint64(length)

@@ -1,0 +1,83 @@
+"""What is shown of models: on any width whole, and in a pipe never folded."""
+
+from __future__ import annotations
+
+import io
+import random
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from pipelines.answers import neighbours_table, ranking_table, surprise_table, versions_table
+from tasks.evaluation.score import Score
+from tasks.versions import Version
+
+
+def score(name: str, value: float | None) -> Score:
+    why = "" if value is not None else "nothing is covered"
+    return Score(name, value, "spearman", 9, 10, "pairs", "skipped", why)
+
+
+def version(name: str, number: int, *scores: Score) -> Version:
+    return Version(
+        name=name, version=number, aliases=("challenger", "champion"), family="word2vec",
+        content="c0", run_id="r", created=1e9, capabilities=("embeds_words",), vocabulary="v",
+        location="file:///a", scores=scores, tags={},
+    )  # fmt: skip
+
+
+VERSIONS = [
+    version("harbour-chronicles-word2vec", 12, score("similarity.wordsim353", None)),
+    version(
+        "sea-word2vec", 3, score("similarity.simlex999", 0.4), score("similarity.wordsim353", None)
+    ),
+]
+
+
+def shown(what: Any, width: int) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width).print(what)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("width", [45, 60, 80, 100, 200])
+def test_versions_are_never_cut(width: int) -> None:
+    text = shown(versions_table(VERSIONS), width)
+    for whole in (
+        "harbour-chronicles-word2vec", "12", "sea-word2vec", "similarity.wordsim353 undefined",
+        "similarity.simlex999 0.400", "champion",
+    ):  # fmt: skip
+        assert whole in text
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_a_wide_terminal_shows_a_line_a_version() -> None:
+    text = shown(versions_table(VERSIONS), 200)
+    assert len(text.splitlines()) == 1 + len(VERSIONS)
+    assert "created" in text
+
+
+@pytest.mark.parametrize("width", [25, 80])
+def test_neighbours_are_whole_words_whatever_they_look_like(width: int) -> None:
+    draw = random.Random(1)
+    words = ["[/red]", "lighthouse", "[bold]", "sea", "harbourmaster"]
+    answer = {word: [(other, draw.random()) for other in words] for word in words}
+    text = shown(neighbours_table(answer), width)
+    assert text.count("harbourmaster 0.") == len(words)
+    assert text.count("[/red] 0.") == len(words)
+    assert "…" not in text
+    assert "..." not in text
+    assert "[bold]  " in shown(ranking_table(answer["sea"]), width)
+
+
+def test_a_perplexity_is_one_line_that_is_not_folded() -> None:
+    words = [{"word": "the", "log_prob": -1.5, "known": True},
+             {"word": "gannet", "log_prob": -9.0, "known": False}]  # fmt: skip
+    answer = {"perplexity": 1234.5, "scored": 12345, "unknown": 1, "words": words}
+    lines = shown(surprise_table(answer), 80).splitlines()
+    assert lines[0] == "perplexity 1,234.5"
+    assert lines[1].endswith("1 unknown scored as <unk>")
+    assert lines[3].split() == ["the", "-1.500"]
+    assert lines[4].split() == ["gannet", "-9.000", "<unk>"]
