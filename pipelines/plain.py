@@ -14,7 +14,7 @@ from pipelines.config import Key, RunConfig, child, keys_at, named, place
 from pipelines.wording import suggestion
 from tasks.errors import ConfigError, InputError
 from tasks.evaluation.sets import ANALOGY, SIMILARITY, find_set
-from tasks.sources import SAMPLE, find_files
+from tasks.places import find_files, is_local
 
 
 def load(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
@@ -116,7 +116,7 @@ def anchored(value: dict[str, Any], folder: Path) -> dict[str, Any]:
     """
 
     def path(name: Any, *, must_exist: bool) -> Any:
-        if not isinstance(name, str) or name == SAMPLE or name.startswith("~"):
+        if not isinstance(name, str) or not is_local(name):
             return name
         there = folder / name
         return str(there) if there.exists() or not must_exist else name

@@ -11,7 +11,8 @@ from pipelines.config import CHANGED, Key, RunConfig, parse
 from pipelines.plain import anchored, check_files, choose, key_of, load, override
 from tasks.corpus import CorpusConfig
 from tasks.errors import ConfigError
-from tasks.sources import SAMPLE, Source
+from tasks.places import SAMPLE
+from tasks.sources import Source
 
 
 def sample() -> RunConfig:

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from tasks.corpus import CorpusConfig, build_corpus
 from tasks.errors import InputError
-from tasks.ingest import Ingest, peek
+from tasks.places import find_files
+from tasks.readers import Ingest, peek
 from tasks.runner import Outcome, Runner
-from tasks.sources import PARTITION_BYTES, Source, find_files
+from tasks.sources import PARTITION_BYTES, Source
 from tasks.store import Store
 from tasks.tokenize import read_tokens
 

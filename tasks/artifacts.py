@@ -94,6 +94,7 @@ class Part:
         path: where it lies, relative to the root of the store.
         sha256: of its bytes.
         size: in bytes.
+        begin: where it begins in a larger file from outside, None if it is all of its file.
     """
 
     partition: int
@@ -101,6 +102,7 @@ class Part:
     path: str
     sha256: str
     size: int
+    begin: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,14 @@ from tasks.artifacts import Artifact, Stats, digest
 from tasks.dedup import DEDUP, Deduplicate
 from tasks.errors import ConfigError, InputError
 from tasks.filters import FILTER, Filters, FilterStep
-from tasks.ingest import INGEST, Ingest
+from tasks.ingest import INGEST
 from tasks.neardup import NEAR, SIGN, NearDuplicates
 from tasks.normalize import NORMALIZE, Normalize, NormalizeStep
 from tasks.phrases import Phrases, join_corpus
+from tasks.places import SAMPLE
+from tasks.readers import Ingest
 from tasks.runner import Runner
-from tasks.sources import SAMPLE, Source, import_source
+from tasks.sources import Source, import_source
 from tasks.split import SPLIT, Fractions, Select
 from tasks.subwords import encode_corpus
 from tasks.tokenize import TOKENIZE, Tokenize, TokenizeStep

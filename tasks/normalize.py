@@ -254,4 +254,4 @@ def normalize(context: Context, readers: Mapping[str, Reader], params: Normalize
     return dict(stats)
 
 
-NORMALIZE: Step[NormalizeStep] = Step("normalize", 1, "documents", normalize)
+NORMALIZE: Step[NormalizeStep] = Step("normalize", 2, "documents", normalize)

@@ -62,8 +62,13 @@ class Store:
             manifest = Manifest.from_json(text.decode())
         except (FileNotFoundError, ValueError, TypeError, KeyError):
             return None
-        whole = all(self.files.size(part.path) == part.size for part in manifest.parts)
-        return manifest if whole else None
+        return manifest if all(map(self._is_there, manifest.parts)) else None
+
+    def _is_there(self, part: Part) -> bool:
+        size = self.files.size(part.path)
+        if part.begin is None or size is None:
+            return size == part.size
+        return size >= part.begin + part.size  # a file from outside that may have grown
 
     def manifest(self, artifact: Artifact) -> Manifest:
         """The manifest of an artifact that is known to be there.

@@ -3,7 +3,8 @@
 Markup is stripped in one pass over its delimiters with a stack, so the time is linear in the
 length of a page whatever it holds, and nothing that is badly nested raises: what is never closed
 stays as text. Templates, tables, references, formulas, files, categories and links to other
-languages go; links leave their text; a heading, list item or paragraph is a line.
+languages go; links leave their text, and so do the few templates that only mark up words of a
+sentence; ``nowiki`` and ``pre`` stay as they are; a heading, list item or paragraph is a line.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from typing import IO
 from xml.etree import ElementTree
 
 # Elements whose content is not text, or not to be read as markup.
-_RAW = "math|chem|gallery|timeline|source|syntaxhighlight|score|imagemap|hiero|graph|mapframe"
+_RAW = (
+    "math|chem|gallery|timeline|source|syntaxhighlight|score|imagemap|hiero|graph|mapframe"
+    "|includeonly"
+)
 _TOKEN = re.compile(
     r"(?P<comment><!--)"
     rf"|<(?P<raw>{_RAW})\b(?P<attributes>[^<>]*)>"
+    r"|<(?P<literal>nowiki|pre)\b[^<>]*(?<!/)>"
     r"|<ref\b[^<>]*/>"
     r"|(?P<open><ref\b[^<>]*>|\{\{|^[ \t:*#]*\{\||\[\[)"
     r"|(?P<close></ref\s*>|\}\}|^[ \t]*\|\}(?!\})|\]\])",
@@ -41,6 +46,23 @@ _BREAK = re.compile(r"<br\b[^<>]*>", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 _QUOTES = re.compile(r"'{2,}")
 _SWITCH = re.compile(r"__[A-Z]{3,30}__")
+# What could be taken for markup later; as an entity it comes through.
+_MARKUP = re.compile(r"[][{}|<>='*#:;_(),&]")
+# Templates of the English Wikipedia that mark up words: which arguments a reader sees, counted from
+# the end if negative.
+_SHOWN = {
+    "lang": (-1,), "transl": (-1,), "transliteration": (-1,), "abbr": (0,), "convert": (0, 1),
+    "cvt": (0, 1), "val": (0,), "sic": (0,),
+} | dict.fromkeys(
+    ("nowrap", "nobr", "nobreak", "small", "smaller", "big", "larger", "em", "strong", "smallcaps",
+     "sc", "sup", "sub", "quote", "blockquote", "cquote", "quotation", "nihongo", "angbr"),
+    (0,),
+)  # fmt: skip
+_SIGNS = {
+    "ndash": "\u2013", "mdash": "\u2014", "snd": " \u2013 ", "spnd": " \u2013 ",
+    "spaced ndash": " \u2013 ", "nbsp": " ", "'": "'", "!": " ", "=": "=",
+}  # fmt: skip
+_NAMED = re.compile(r"\s*[\w -]+=")
 # What removed templates leave of "(; text)", "(text, )" and " ()".
 _LEFT_OVER = re.compile(r"[ \t]?\([ \t,;:]*+\)|(?<=\()[ \t,;:]++|(?<![ \t,;:])[ \t,;:]++(?=\))")
 
@@ -95,11 +117,10 @@ def _page(number: int, element: ElementTree.Element) -> Page:
 
 def strip_wikitext(markup: str) -> str:
     """Plain text of wiki markup: a paragraph, heading or list item a line."""
-    text = _LEFT_OVER.sub("", _SWITCH.sub("", _unnest(markup)))
-    text = _EXTERNAL.sub(r"\1", text)
-    text = _TAG.sub("", _BREAK.sub("\n", text))
-    text = html.unescape(_QUOTES.sub("", text))
-    return "\n".join(map(_line, text.split("\n")))
+    text = _EXTERNAL.sub(r"\1", _SWITCH.sub("", _unnest(markup)))
+    text = _QUOTES.sub("", _TAG.sub("", _BREAK.sub("\n", text)))
+    text = _LEFT_OVER.sub("", text)
+    return html.unescape("\n".join(map(_line, text.split("\n"))))
 
 
 def _line(line: str) -> str:
@@ -125,6 +146,10 @@ def _unnest(markup: str) -> str:
         if match["comment"] or match["raw"]:
             if not (match["attributes"] or "").endswith("/"):
                 position = _skip(markup, position, match["raw"], unclosed)
+        elif match["literal"]:
+            end = _skip(markup, position, match["literal"], unclosed)
+            out += filter(None, [_literal(markup[position:end], match["literal"])])
+            position = end
         elif match["open"]:
             kind = match["open"].strip(" \t:*#")[:2].lower()
             if len(stack) < _MAX_DEPTH:
@@ -140,6 +165,10 @@ def _unnest(markup: str) -> str:
                     begins = not out or out[-1].endswith("\n")
                     alone = begins and markup[position : position + 1] in ("", "\n")
                     out += filter(None, [_link(content, alone)])
+                elif kind == "{{" and (shown := _template(content)):
+                    out.append(shown)
+                elif out and out[-1][-1] == " " and markup[position : position + 1] in ",.;:":
+                    out[-1] = out[-1].rstrip(" ") or "\u200b"
     out.append(markup[position:])
     return "".join(out)
 
@@ -164,6 +193,26 @@ def _skip(markup: str, position: int, tag: str | None, unclosed: set[str]) -> in
             return match.end()
         unclosed.add(end.pattern)
     return position
+
+
+def _literal(text: str, tag: str) -> str:
+    """Text that is no markup, in a form in which it will not be taken for any."""
+    text = html.unescape(re.sub(rf"</{tag}\s*>\Z", "", text, flags=re.IGNORECASE))
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", text)
+
+
+def _template(content: str) -> str:
+    """What a reader sees of ``{{content}}``, as far as that is words of the sentence."""
+    name, *arguments = content.split("|")
+    name = name.strip().lower()
+    if not arguments:
+        return _SIGNS.get(name, "")
+    shown = _SHOWN.get("lang" if name.startswith("lang-") else name, ())
+    positional = [argument for argument in arguments if not _NAMED.match(argument)]
+    if name.startswith("lang-"):
+        shown = (0,)
+    found = [positional[i].strip() for i in shown if -len(positional) <= i < len(positional)]
+    return " ".join(found)
 
 
 def _link(content: str, alone: bool) -> str:

@@ -184,6 +184,8 @@ def test_an_unknown_family_is_answered_with_those_of_the_recipe(tmp_path: Path) 
 def test_paths_of_a_file_are_relative_to_it(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD)
     assert resolve(str(path)).corpus.train.paths == (str(tmp_path / "a.txt"),)
+    path.write_text(GOOD.replace("[a.txt]", "['-', 's3://b/a.txt', '~/a.txt']"))
+    assert resolve(str(path)).corpus.train.paths == ("-", "s3://b/a.txt", "~/a.txt")
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -1,15 +1,27 @@
 """Sources: which bytes a name stands for, and what is said when it stands for none."""
 
+import io
 import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
+import fsspec
 import pytest
 
 from tasks.errors import ConfigError, InputError
-from tasks.sources import SAMPLE, Source, find_files, import_source
+from tasks.ingest import INGEST
+from tasks.places import SAMPLE, find_files
+from tasks.readers import Ingest
+from tasks.runner import Runner
+from tasks.sources import Source, fetched_folder, import_source
 from tasks.store import Store
-from tests.tasks.corpora import write
+from tests.tasks.corpora import texts, write
 
 
 def test_files_come_in_a_canonical_order_and_once(tmp_path: Path) -> None:
@@ -62,6 +74,106 @@ def test_an_absent_sample_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
         find_files((SAMPLE,))
 
 
+def test_settings_that_cannot_be_are_refused(store: Store, tmp_path: Path) -> None:
+    path = str(write(tmp_path, {"f": "x"}) / "f")
+    for column in ("text", "0", "-1", "٣"):
+        with pytest.raises(ConfigError, match="a column is a number from 1"):
+            import_source(store, Source((path,), format="csv", field=column, header=False))
+
+
+def test_a_table_without_a_header_is_read_by_number(store: Store, tmp_path: Path) -> None:
+    path = str(write(tmp_path, {"f": "1;2\tthe text\n3\tmore\n"}) / "f")
+    source = Source((path,), format="tsv", field="2", header=False)
+    files = import_source(store, source)
+    artifact = Runner(store).map(INGEST, {"source": files}, Ingest.of(source))
+    assert texts(store, artifact) == [["the text", "more"]]
+
+
+# --- files elsewhere ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    fs = fsspec.filesystem("memory")
+    fs.pipe({"/corpus/b.txt": b"second\n", "/corpus/a.txt": b"first\n", "/corpus/x/c.md": b"-"})
+    yield fs
+    fs.rm("/corpus", recursive=True)
+
+
+def names(store: Store, *paths: str) -> list[tuple[str, bytes]]:
+    return [(f.name, f.read_bytes()) for f in find_files(paths, fetched_folder(store))]
+
+
+def test_files_elsewhere_are_fetched_once_for_one_state_of_them(memory: Any, store: Store) -> None:
+    both = [("a.txt", b"first\n"), ("b.txt", b"second\n")]
+    assert names(store, "memory://corpus/*.txt") == both
+    assert names(store, "memory://corpus/a.txt") == both[:1]
+    opened = []
+    original = memory.open
+    memory.open = lambda *args, **kwargs: opened.append(args) or original(*args, **kwargs)
+    try:
+        assert names(store, "memory://corpus/*.txt") == both
+        assert not opened
+        memory.pipe("/corpus/b.txt", b"changed\n")
+        assert names(store, "memory://corpus/*.txt") == [both[0], ("b.txt", b"changed\n")]
+        assert [call for call in opened if call[1:] == ("rb",)] == [("/corpus/b.txt", "rb")]
+    finally:
+        del memory.open
+
+
+def test_a_corpus_from_elsewhere_is_the_corpus_from_here(
+    memory: Any, store: Store, tmp_path: Path
+) -> None:
+    here = write(tmp_path / "t", {"1": "first\n", "2": "second\n"})
+    local = import_source(store, Source((f"file://{here}/*",)))
+    assert import_source(store, Source(("memory://corpus/*.txt",))) == local
+    kept = next(fetched_folder(store).glob("*/a.txt"))
+    kept.unlink()  # then it is fetched again
+    assert import_source(store, Source(("memory://corpus/*.txt",))) == local
+
+
+@pytest.mark.parametrize(
+    ("url", "match"),
+    [
+        ("memory://corpus/no.txt", "there is no such file"),
+        ("memory://corpus/*.pdf", "no file matches"),
+        ("memory://corpus", "this is a folder"),
+        ("nonsense://x", "cannot be fetched"),
+        ("http://127.0.0.1:9/x.txt", "there is no such file|cannot be fetched"),
+    ],
+)
+def test_faults_elsewhere_are_told(memory: Any, store: Store, url: str, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        import_source(store, Source((url,)))
+    with pytest.raises(InputError, match="turns out when it is fetched"):
+        find_files((url,))
+
+
+def test_files_come_over_http(store: Store, tmp_path: Path) -> None:
+    folder = write(tmp_path / "www", {"a.txt": "over the wire\n"})
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    handler.log_message = lambda *args: None  # type: ignore[attr-defined]
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/a.txt"
+        assert names(store, url) == [("a.txt", b"over the wire\n")]
+        (folder / "a.txt").write_text("changed on the server\n")
+        assert names(store, url)[0][1] == b"changed on the server\n"
+        server.shutdown()
+
+
+def test_standard_input_is_a_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"piped in\n")))
+    source = Source(("-",))
+    artifact = Runner(store).map(
+        INGEST, {"source": import_source(store, source)}, Ingest.of(source)
+    )
+    assert texts(store, artifact) == [["piped in"]]
+
+
+# --- data sets ----------------------------------------------------------------------------------
+
+
 @pytest.fixture
 def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import datasets
@@ -77,12 +189,18 @@ def test_a_data_set_is_the_text_that_was_read(tmp_path: Path, store: Store) -> N
     folder = write(tmp_path / "jsonl", {"train.jsonl": "\n".join(map(json.dumps, rows))})
     saved = datasets.DatasetDict({"train": datasets.Dataset.from_list(rows)})
     saved.save_to_disk(tmp_path / "saved")
+    streamed = Source(format="dataset", dataset=str(folder), field="words", streaming=True)
     handles = [
-        import_source(store, Source(format="dataset", dataset=str(path), field="words"))
-        for path in (folder, tmp_path / "saved")
+        import_source(store, source)
+        for source in (
+            replace(streamed, streaming=False),
+            replace(streamed, streaming=False, dataset=str(tmp_path / "saved")),
+            streamed,
+        )
     ]
+    assert handles[2] == handles[0]
     assert handles[0] == handles[1]
-    lines = store.reader(handles[0]).path("file").read_bytes().splitlines()
+    lines = store.reader(handles[0]).path("file").read_bytes().split(b"\n")[:-1]
     assert [json.loads(line)["text"] for line in lines] == [row["words"] for row in rows]
 
 
@@ -95,3 +213,21 @@ def test_a_data_set_without_the_field_or_the_split_says_so(tmp_path: Path, store
         import_source(store, Source(format="dataset", dataset=folder, field="n"))
     with pytest.raises(InputError, match="valid"):
         import_source(store, Source(format="dataset", dataset=folder, field="words", split="valid"))
+
+
+@pytest.mark.usefixtures("hub_cache")
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_data_set_is_never_empty_in_silence(
+    tmp_path: Path, store: Store, streaming: bool
+) -> None:
+    rows = "".join(f'{{"words": "{i}"}}\n' for i in range(9))
+    folder = str(write(tmp_path / "d", {"train.jsonl": rows}))
+    source = Source(format="dataset", dataset=folder, field="words", streaming=streaming)
+    some = import_source(store, replace(source, records=4))
+    assert store.manifest(some).stats["records"] == 4
+    for wrong in (replace(source, split="valid"), replace(source, field="text")):
+        with pytest.raises(InputError):
+            import_source(store, wrong)
+    (tmp_path / "d" / "train.jsonl").write_text("")
+    with pytest.raises(InputError):
+        import_source(store, source)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
 
@@ -18,7 +19,10 @@ from tasks.artifacts import Artifact
 from tasks.cluster import RayCluster
 from tasks.errors import InputError
 from tasks.files import import_files
+from tasks.ingest import INGEST
+from tasks.readers import Ingest
 from tasks.runner import Runner
+from tasks.sources import Source, import_source
 from tasks.step import execute
 from tasks.storage import LocalFiles
 from tasks.store import Store, Writer, map_tensors
@@ -238,6 +242,31 @@ def test_an_object_store_keeps_the_same_contract(s3: str, store: Store, tmp_path
     assert remote.reader(import_files(remote, [text], "source")).path("file").read_text() == (
         "bytes travel"
     )
+
+
+def test_a_corpus_on_an_object_store_is_the_corpus_here(
+    s3: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.files.RANGE_BYTES", 100)
+    remote = Store(f"{s3}/corpus", tmp_path / "fetched")
+    texts = {"a.txt": "a small file\n", "b.txt": "".join(f"line {i}\n" for i in range(99))}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        fsspec.filesystem("s3").pipe(f"{s3}/texts/{name}", text.encode())
+    fsspec.filesystem("s3").invalidate_cache()
+    made = []
+    for place, paths in (
+        (store, f"{tmp_path}/*.txt"),
+        (store, f"{s3}/texts/*.txt"),
+        (remote, f"{s3}/texts/*.txt"),
+    ):
+        source = import_source(place, Source((paths,)))
+        made.append(Runner(place).map(INGEST, {"source": source}, Ingest()))
+    assert made[0] == made[1] == made[2]
+    with pytest.raises(InputError, match="no file matches"):
+        import_source(store, Source((f"{s3}/texts/*.md",)))
+    with pytest.raises(InputError, match=r"cannot be fetched|no such file"):
+        import_source(store, Source(("s3://no-such-bucket/x.txt",)))
 
 
 def test_two_processes_on_an_object_store_end_with_one_set(s3: str, tmp_path: Path) -> None:
