@@ -32,7 +32,7 @@ def corpus(
     def run() -> Corpus:
         work = job(resolve(recipe, overrides=overrides))
         made = work.corpus()
-        show_card(made, effect("card", lambda: work.publish_card(made)))
+        show_card(made, effect("publish card", lambda: work.publish_card(made)))
         rows = [{"stage": stage, **stats} for stage, stats in made.stats.items()]
         create_table_artifact(rows, key=f"corpus-{made.config.name}".lower().replace("_", "-"))
         return made

@@ -126,8 +126,8 @@ class Job:
         self.check()
         with self.runner.store.files.in_use():
             corpus = self.corpus()
-            card = self.effect("card", lambda: self.publish_card(corpus))
             trained = tuple(self.train(corpus, name) for name in self.config.families)
+            card = self.effect("publish card", lambda: self.publish_card(corpus))
             path = self.effect("report", lambda: self.report(corpus, trained))
         outcomes = tuple(self.runner.outcomes)
         return RunResult(corpus, trained, path, card, outcomes, time.monotonic() - began)
@@ -152,7 +152,9 @@ class Job:
     def train(self, corpus: Corpus, name: str) -> Trained:
         """One family: inputs, model, scores, registration, gate."""
         config, family = self.config, self.config.families[name]
-        text = TextPipeline(config.corpus.normalize, config.corpus.tokenize)
+        text = TextPipeline(
+            config.corpus.normalize, config.corpus.tokenize, analyze=config.corpus.analyze
+        )
         learns = family.style == "learns"
         tags = self.tags(corpus, name)
         resources = Resources(

@@ -46,6 +46,7 @@ SWEEP = 8.7e-11  # a word visited, dimension, window word and (1 + negatives): w
 FLOP = 2.2e-11  # a floating-point operation of a neural model, with what is around it
 VECTOR = 1.35e-6  # a word and dimension: similarity and analogies
 START_DIRECT, START_SERVERS = 5.0, 30.0  # imports and MLflow; Prefect and Ray
+CARD = 1.0  # the card of the corpus; most of it identifies languages
 PER_FAMILY = 1.0  # registration
 COMPILING = {"ngram": 7.0, "word2vec": 3.0, "nplm": 0.0}  # the kernels, once a home
 
@@ -269,7 +270,9 @@ def _walk(job: Job) -> None:
 def _walk_family(job: Job, corpus: Corpus, name: str, family: FamilyConfig) -> None:
     config, runner = job.config, job.runner
     assert isinstance(runner, _Looker)
-    text = TextPipeline(config.corpus.normalize, config.corpus.tokenize)
+    text = TextPipeline(
+        config.corpus.normalize, config.corpus.tokenize, analyze=config.corpus.analyze
+    )
     params = Train(family, text, config.seed, config.replicate)
     model = runner.run(TRAIN, prepare(runner, corpus, family), params, label=name)
     if runner.holds(model):
@@ -297,6 +300,7 @@ def _costs(config: RunConfig, settings: Settings, sample: Sample) -> dict[str, C
         for stage in ("ingest", "normalize", "filter", "dedup", "signatures", "near"):
             if f"{stage} train" in costs:
                 costs.setdefault(f"{stage} {split}", costs[f"{stage} train"])
+    costs["card"] = Cost(CARD * slow, 1, STEP, 20_000)
     for name, family in config.families.items():
         for step, cost in _family_costs(name, family, config, settings, sample):
             costs[step] = Cost(cost.seconds * slow, cost.threads, cost.memory, cost.disk)

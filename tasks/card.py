@@ -63,7 +63,8 @@ class MakeCard:
 def make_card(context: Context, readers: Mapping[str, Reader], params: MakeCard) -> Stats:
     """Make the card of a corpus from the artifacts of its stages, by their names."""
     splits = [name.removeprefix("tokenize ") for name in readers if name.startswith("tokenize ")]
-    tokens = {split: read_tokens(readers[f"tokenize {split}"]) for split in splits}
+    units = {split: readers.get(f"units {split}", readers[f"tokenize {split}"]) for split in splits}
+    tokens = {split: read_tokens(reader) for split, reader in units.items()}
     words, counts = read_types(readers["types"])
     card: dict[str, Any] = {
         "stages": {stage: dict(stats) for stage, stats in params.stats.items()},

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from models.family import Split
+from tasks.analyze import ANALYZE, Analyze, AnalyzeStep
 from tasks.artifacts import Artifact, Stats, digest
 from tasks.dedup import DEDUP, Deduplicate
 from tasks.errors import ConfigError, InputError
@@ -57,6 +58,9 @@ class CorpusConfig:
     split: Annotated[
         Fractions, Field(description="Shares cut out of the training text, if none is supplied")
     ] = Fractions()  # noqa: RUF009 - frozen
+    analyze: Annotated[
+        Analyze, Field(description="What is a sentence, and which form of a word stands for it")
+    ] = Analyze()  # noqa: RUF009 - frozen
     tokenize: Annotated[Tokenize, Field(description="How text is tokenized")] = Tokenize()  # noqa: RUF009 - frozen
     phrases: Annotated[
         Phrases | None, Field(description="Join neighbours such as new york into one token")
@@ -130,9 +134,13 @@ def build_corpus(runner: Runner, config: CorpusConfig) -> Corpus:
     tokens: dict[Split, Artifact] = {}
     for name, (documents, select) in selections.items():
         over = {"documents": documents.filtered, "kept": documents.kept}
-        chosen[name] = runner.map(SPLIT, over, select, label=name)
+        chosen[name] = stages[f"split {name}"] = runner.map(SPLIT, over, select, label=name)
+        if config.analyze.enabled:
+            analyze = AnalyzeStep.of(config.analyze)
+            chosen[name] = runner.map(ANALYZE, {"documents": chosen[name]}, analyze, label=name)
+            stages[f"analyze {name}"] = chosen[name]
         tokens[name] = runner.map(TOKENIZE, {"documents": chosen[name]}, first, label=name)
-        stages |= {f"split {name}": chosen[name], f"tokenize {name}": tokens[name]}
+        stages[f"tokenize {name}"] = tokens[name]
     types = stages["types"] = runner.run(TYPES, {"tokens": tokens["train"]}, Types())
     _refuse_no_training_text(runner, config, stages)
     tokens, types, learnt = _learn(runner, config, tokens, types)

@@ -21,6 +21,7 @@ from pydantic import TypeAdapter
 from models.families import FamilyConfig
 from models.family import EmbedsWords, Family, Model, Scores
 from models.vocabulary import Vocabulary
+from tasks.analyze import Analyze, analyze_text
 from tasks.artifacts import canonical_json
 from tasks.errors import InputError
 from tasks.normalize import Normalize, normalize_text
@@ -63,6 +64,7 @@ class TextPipeline:
     tokenize: Tokenize
     subwords: str | None = None
     phrases: Joining | None = None
+    analyze: Analyze = Analyze()  # noqa: RUF009 - frozen
 
     def with_learnt(self, readers: Mapping[str, Reader]) -> TextPipeline:
         """Completed by what the corpus learnt, if there is any among these inputs of a step."""
@@ -80,7 +82,8 @@ class TextPipeline:
         Raises:
             ConfigError: a segmenter is not installed.
         """
-        sentences = tokenize_text(normalize_text(text, self.normalize), self.tokenize)
+        clean = analyze_text(normalize_text(text, self.normalize), self.analyze)
+        sentences = tokenize_text(clean, self.tokenize)
         if self.subwords is not None:
             return subword_sentences(load_tokenizer(self.subwords), sentences)
         return self.phrases.sentences(sentences) if self.phrases else sentences

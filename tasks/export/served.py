@@ -121,6 +121,13 @@ class Pretrained(PythonModel):
                 f"this model reads text that was cut by the scheme {scheme!r}{joined}, which takes "
                 "lexloom: give token lists in the column `tokens`"
             )
+        analysis = {"sentences": "line", "words": "surface"} | self.text.get("analyze", {})
+        if (analysis["sentences"], analysis["words"]) != ("line", "surface"):
+            raise _refusal(
+                "this model reads text whose sentences were split or whose words were reduced to "
+                "stems or lemmas, which this file does not carry: give token lists in the column "
+                "`tokens`"
+            )
         if settings.get("mojibake"):
             raise _refusal(
                 "this model reads text that ftfy has repaired, which this file does not carry: "

@@ -84,6 +84,7 @@ def test_a_flow_shows_its_steps_and_reuses_them(recipe: Path, ray_cluster: RayCl
     assert first.is_completed(), first.message
     second = train_word2vec(**settings, return_state=True)
     states = task_states(second, "report")
+    assert states.pop("publish card") == "Completed"
     assert states.pop("register word2vec") == "Completed"
     assert states.pop("report") == "Completed"
     assert set(states.values()) == {"Reused"}
@@ -99,10 +100,11 @@ def test_the_report_is_named_without_a_link_that_browsers_refuse(
 ) -> None:
     made: list[str] = []
     monkeypatch.setattr(flows, "create_table_artifact", lambda *_, **__: None)
+    monkeypatch.setattr(flows, "show_card", lambda *_: None)
     monkeypatch.setattr(flows, "create_markdown_artifact", lambda text, **_: made.append(text))
     result: Any = SimpleNamespace(
         corpus=SimpleNamespace(config=SimpleNamespace(name="sea")),
-        rows=(), report=Path("/home/me/sea.html"),
+        rows=(), report=Path("/home/me/sea.html"), card=Path("/home/me/card.md"),
     )  # fmt: skip
     flows.show_result(result)
     assert made[0].startswith("`/home/me/sea.html`\n")

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from models.family import WantsVocabulary
 from models.vocabulary import LM_RESERVED
+from tasks.analyze import Analyze
 from tasks.cluster import RayCluster
 from tasks.corpus import SPLITS, Corpus, CorpusConfig, build_corpus
 from tasks.dedup import DEDUP
@@ -115,6 +116,10 @@ def test_a_second_run_does_nothing(store: Store, folder: Path) -> None:
         ({"filters": Filters(min_words=9)}, ["filter train", *STAGES[1:]]),
         ({"near_duplicates": NearDuplicates()}, ["signatures train", "near train", *STAGES[2:]]),
         ({"split": Fractions(0.2, 0.2, "pepper")}, STAGES[2:]),
+        (
+            {"analyze": Analyze(words="porter")},
+            [*(f"analyze {s}" for s in SPLITS), *(s for s in STAGES if s[:3] in ("tok", "typ"))],
+        ),
         ({"tokenize": Tokenize("whitespace")}, [s for s in STAGES if s[:3] in ("tok", "typ")]),
     ],
 )

@@ -15,6 +15,7 @@ import pytest
 from models.ngram import Config as NgramConfig
 from models.nplm import Config as NplmConfig
 from models.word2vec import Config as Word2vecConfig
+from tasks.analyze import Analyze
 from tasks.models import TextPipeline
 from tasks.normalize import Normalize
 from tasks.phrases import Joining
@@ -69,10 +70,10 @@ def load(store: Store, uri: str, name: str, config: Any, text: TextPipeline) -> 
 
 def test_raw_text_where_the_pipeline_is_portable(store: Store, tracking_uri: str) -> None:
     config = NgramConfig(order=2, min_count=1)
-    normalize = Normalize(lowercase=True)
+    normalize = Normalize(lowercase=True, quotes=True, entities=True, digits="class")
     portable = TextPipeline(normalize, Tokenize("whitespace"))
     served = load(store, tracking_uri, "portable", config, portable)
-    for text in ("The  Cat\u200b TURNS\u00ad .", "nai\u0308ve", ""):
+    for text in ("The  Cat\u200b TURNS\u00ad .", "nai\u0308ve", "R&amp;D “7”", ""):
         tokens = served.unwrap_python_model().tokens(text)
         from tasks.normalize import normalize_text
 
@@ -83,6 +84,11 @@ def test_raw_text_where_the_pipeline_is_portable(store: Store, tracking_uri: str
         assert by_text.equals(by_tokens)
     with pytest.raises(Exception, match="several lines"):
         served.predict([{"text": "one\ntwo"}])
+    stemmed = TextPipeline(normalize, Tokenize("whitespace"), analyze=Analyze(words="porter"))
+    repaired = TextPipeline(Normalize(mojibake=True), Tokenize("whitespace"))
+    for name, text, problem in [("stemmed", stemmed, "stems"), ("repaired", repaired, "ftfy")]:
+        with pytest.raises(Exception, match=f"{problem}.*give token lists"):
+            load(store, tracking_uri, name, config, text).predict([{"text": "a b"}])
     words = TextPipeline(normalize, Tokenize("words"))
     with pytest.raises(Exception, match="scheme 'words', which takes lexloom: give token lists"):
         load(store, tracking_uri, "unportable", config, words).predict([{"text": "a b"}])
