@@ -29,6 +29,7 @@ from models.family import (
     Model,
     Scores,
     Sweeps,
+    WantsCooccurrence,
     WantsNgrams,
     WantsTokens,
     WantsVocabulary,
@@ -156,7 +157,8 @@ def test_config(row: Row) -> None:
 def test_wants(row: Row) -> None:
     wants = row.config.wants()
     assert isinstance(wants["vocabulary"], WantsVocabulary)
-    assert all(isinstance(w, WantsVocabulary | WantsTokens | WantsNgrams) for w in wants.values())
+    kinds = WantsVocabulary | WantsTokens | WantsNgrams | WantsCooccurrence
+    assert all(isinstance(want, kinds) for want in wants.values())
     assert len(wants) > 1
 
 
