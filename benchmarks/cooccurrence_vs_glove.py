@@ -38,7 +38,8 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
     """Our run; keeps the table for comparison."""
     from models.family import WantsVocabulary
     from tasks.cooccurrence import COOCCURRENCE, PAIRS, Cooccurrence, read_cooccurrence
-    from tasks.step import Resources, Runner
+    from tasks.runner import Runner
+    from tasks.step import Resources
     from tasks.store import Store
     from tasks.vocabulary import TYPES, VOCABULARY, Types
 

@@ -45,8 +45,10 @@ def on_ray(job: dict[str, Any]) -> dict[str, float]:
     """Seconds of the counting step, and of adding up under a vocabulary (n-grams only)."""
     from models.family import WantsVocabulary
     from models.vocabulary import LM_RESERVED
+    from tasks.cluster import RayCluster
     from tasks.ngrams import MAP, Whole
-    from tasks.step import RayCluster, Resources, Runner
+    from tasks.runner import Runner
+    from tasks.step import Resources
     from tasks.store import Store
     from tasks.vocabulary import TYPES, VOCABULARY, Types
 

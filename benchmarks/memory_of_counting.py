@@ -31,9 +31,10 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
     from tasks.cooccurrence import COOCCURRENCE, PAIRS, Cooccurrence
     from tasks.corpus import CorpusConfig, build_corpus
     from tasks.ngrams import count_ngrams
+    from tasks.runner import Runner
     from tasks.sources import Source
     from tasks.split import Fractions
-    from tasks.step import Resources, Runner
+    from tasks.step import Resources
     from tasks.store import Store
     from tasks.vocabulary import VOCABULARY
 
