@@ -221,7 +221,12 @@ class _Table(dict[str, int]):
 def tokenize(context: Context, readers: Mapping[str, Reader], params: TokenizeStep) -> Stats:
     """Tokenize a partition of documents."""
     column = readers["documents"].table(DOCUMENTS)["text"]
-    split, cut = _scheme(params.settings)
+    return write_tokens(context.out, *tokenize_column(column, params.settings))
+
+
+def tokenize_column(column: pa.ChunkedArray, params: Tokenize) -> tuple[list[str], Sentences]:
+    """Texts as ids into their types, which stand in the order of first appearance."""
+    split, cut = _scheme(params)
     pieces = _Table()
     numbers, sizes, sentences = [_NONE.astype(np.int32)], [_NONE], [_NONE]
     for texts in _batches(column):
@@ -235,7 +240,7 @@ def tokenize(context: Context, readers: Mapping[str, Reader], params: TokenizeSt
     expansions = [[types[token] for token in cut(piece)] for piece in pieces]
     starts, documents = (_starts(np.concatenate(lengths)) for lengths in (sizes, sentences))
     ids, starts = expand(np.concatenate(numbers), starts, expansions)
-    return write_tokens(context.out, list(types), Sentences(ids, starts, documents))
+    return list(types), Sentences(ids, starts, documents)
 
 
 def _batches(column: pa.ChunkedArray) -> Iterator[pa.Array]:
