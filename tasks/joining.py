@@ -73,6 +73,7 @@ class PairTable:
     connectors: tuple[str, ...]
 
     def pairs(self, text: Sentences) -> Pairs:
+        """All neighbours in a text whose ids point into this table."""
         rank = np.zeros(len(self.types), np.int64)  # 1 + its place among the connectors
         for i, word in enumerate(self.types):
             if word in self.connectors:
@@ -93,6 +94,7 @@ class PairTable:
 
     @property
     def base(self) -> int:
+        """Connectors and none."""
         return 1 + len(self.connectors)
 
     def number(self, first: Any, between: Any, second: Any) -> Any:

@@ -20,7 +20,6 @@ from tasks.phrases import (
     ENGLISH,
     PHRASES_TABLE,
     CountBigrams,
-    Joining,
     Phrases,
     join_corpus,
     read_joining,
