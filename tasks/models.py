@@ -24,8 +24,9 @@ from models.vocabulary import Vocabulary
 from tasks.analyze import Analyze, analyze_text
 from tasks.artifacts import canonical_json
 from tasks.errors import InputError
+from tasks.joining import Joining
 from tasks.normalize import Normalize, normalize_text
-from tasks.phrases import Joining, read_joining
+from tasks.phrases import read_joining
 from tasks.store import Reader, Writer, map_tensors
 from tasks.subwords import TOKENIZER, load_tokenizer, subword_sentences
 from tasks.tokenize import Tokenize, tokenize_text

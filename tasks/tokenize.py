@@ -31,7 +31,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Annotated, Any, ClassVar, Literal
+from itertools import pairwise
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -63,7 +64,7 @@ _BLANKS_AND_PIECES = regex.compile(r" |[^ ]+")
 # there before nothing but closing brackets and quotes. These last pieces are tokenized as one.
 _TAIL = regex.compile(r"\S+(?: [\])}>\"'»”’]+)*$")
 _NONE = np.zeros(0, np.int64)
-_BATCH = 4096  # documents
+_BATCH = 1 << 24  # bytes
 _CONTRACTED = {"cannot", "gimme", "gonna", "gotta", "lemme", "wanna", "whaddya", "whatcha"}
 
 
@@ -220,22 +221,34 @@ class _Table(dict[str, int]):
 def tokenize(context: Context, readers: Mapping[str, Reader], params: TokenizeStep) -> Stats:
     """Tokenize a partition of documents."""
     column = readers["documents"].table(DOCUMENTS)["text"]
-    split, cut = _scheme(params.settings)
+    return write_tokens(context.out, *tokenize_column(column, params.settings))
+
+
+def tokenize_column(column: pa.ChunkedArray, params: Tokenize) -> tuple[list[str], Sentences]:
+    """Texts as ids into their types, which stand in the order of first appearance."""
+    split, cut = _scheme(params)
     pieces = _Table()
-    numbers, sizes, sentences = [_NONE], [_NONE], [_NONE]
-    for chunk in column.chunks:
-        for i in range(0, len(chunk), _BATCH):
-            found, *lengths = _pieces(chunk.slice(i, _BATCH), split)
-            encoded = found.dictionary_encode()
-            table = np.array([pieces[p] for p in encoded.dictionary.to_pylist()], np.int64)
-            numbers.append(table[encoded.indices.to_numpy()])
-            sizes.append(lengths[0])
-            sentences.append(lengths[1])
+    numbers, sizes, sentences = [_NONE.astype(np.int32)], [_NONE], [_NONE]
+    for texts in _batches(column):
+        found, *lengths = _pieces(texts, split)
+        encoded = found.dictionary_encode()
+        table = np.array([pieces[p] for p in encoded.dictionary.to_pylist()], np.int32)
+        numbers.append(table[encoded.indices.to_numpy()])
+        sizes.append(lengths[0])
+        sentences.append(lengths[1])
     types = _Table()
     expansions = [[types[token] for token in cut(piece)] for piece in pieces]
     starts, documents = (_starts(np.concatenate(lengths)) for lengths in (sizes, sentences))
     ids, starts = expand(np.concatenate(numbers), starts, expansions)
-    return write_tokens(context.out, list(types), Sentences(ids, starts, documents))
+    return list(types), Sentences(ids, starts, documents)
+
+
+def _batches(column: pa.ChunkedArray) -> Iterator[pa.Array]:
+    """Runs of texts of about ``_BATCH`` bytes, or one that is longer."""
+    for chunk in column.chunks:
+        batch = np.cumsum(pc.binary_length(chunk).to_numpy()) // _BATCH
+        for a, b in pairwise([0, *(np.flatnonzero(np.diff(batch)) + 1).tolist(), len(chunk)]):
+            yield chunk.slice(a, b - a)
 
 
 def _pieces(
@@ -265,7 +278,7 @@ def _starts(lengths: NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.int64]
 
 
 def expand(
-    numbers: NDArray[np.integer[Any]], starts: NDArray[np.int64], expansions: list[list[int]]
+    numbers: NDArray[np.int32], starts: NDArray[np.int64], expansions: list[list[int]]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Pieces to tokens.
 
@@ -281,9 +294,9 @@ def expand(
     flat = np.array([token for tokens in expansions for token in tokens], np.int32)
     if (sizes == 1).all():
         return flat[numbers], starts
-    firsts, ends = _starts(sizes), _starts(sizes[numbers])
-    within = np.arange(ends[-1]) - np.repeat(ends[:-1], sizes[numbers])
-    ids = flat[np.repeat(firsts[numbers], sizes[numbers]) + within]
+    lengths = sizes[numbers]
+    ends = _starts(lengths)
+    ids = flat[np.repeat(_starts(sizes)[numbers] - ends[:-1], lengths) + np.arange(ends[-1])]
     return ids, ends[starts]
 
 

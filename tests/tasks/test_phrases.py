@@ -12,6 +12,7 @@ from gensim.models.phrases import ENGLISH_CONNECTOR_WORDS
 from gensim.models.phrases import Phrases as Gensim
 
 from tasks.artifacts import Artifact
+from tasks.joining import Joining
 from tasks.phrases import (
     ABOUT,
     BIGRAMS,
@@ -19,7 +20,6 @@ from tasks.phrases import (
     ENGLISH,
     PHRASES_TABLE,
     CountBigrams,
-    Joining,
     Phrases,
     join_corpus,
     read_joining,

@@ -16,9 +16,9 @@ from models.ngram import Config as NgramConfig
 from models.nplm import Config as NplmConfig
 from models.word2vec import Config as Word2vecConfig
 from tasks.analyze import Analyze
+from tasks.joining import Joining
 from tasks.models import TextPipeline
 from tasks.normalize import Normalize
-from tasks.phrases import Joining
 from tasks.registry import open_model, register
 from tasks.store import Store
 from tasks.tokenize import Tokenize, tokenize_text
