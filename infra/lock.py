@@ -40,4 +40,8 @@ def lock(extras: str, path: Path, title: str) -> None:
 
 if __name__ == "__main__":
     lock("sample,s3", ROOT / "requirements.lock", "Everything that lexloom needs at run time")
-    lock("sample,s3,dev", ROOT / "requirements-dev.lock", "The same with what its tests need")
+    lock(
+        "sample,s3,segmenters,dev",
+        ROOT / "requirements-dev.lock",
+        "The same with what its tests need",
+    )

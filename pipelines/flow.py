@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -55,23 +53,10 @@ def job(config: RunConfig) -> Job:
     """The job of a config as this flow runs it: on Ray, its steps shown as tasks."""
     settings = Settings.load()
     store = Store(settings.store, settings.home / "cache")
-    ray = _Ray(settings.ray_address or None, settings.threads)
+    ray = RayCluster(settings.ray_address or None, settings.threads)
     runner = Runner(store, ray, visible=True, observer=Shown(watching.get()))
     run_id = str(flow_run.get_id() or "")
     return Job(config, settings, runner, effect, {"flow_run_id": run_id})
-
-
-class _Ray(RayCluster):
-    """A Ray that leaves SIGTERM to us: on it, its own would go before we said how the run ended."""
-
-    def connect(self) -> Any:
-        """The ray module, connected."""
-        handler = signal.getsignal(signal.SIGTERM)
-        try:
-            return super().connect()
-        finally:
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, handler)
 
 
 def effect(name: str, action: Callable[[], T], /) -> T:

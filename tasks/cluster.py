@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,8 +58,12 @@ class RayCluster:
                     "include_dashboard": False,
                     "object_store_memory": 256 * 2**20,
                 }
+            handler = signal.getsignal(signal.SIGTERM)
             # Without an address Ray would join whatever cluster it finds on the machine.
             ray.init(self.address or "local", **options)
+            if threading.current_thread() is threading.main_thread():
+                # On SIGTERM Ray would go before a run has said how it ended.
+                signal.signal(signal.SIGTERM, handler)
         return ray
 
     def run(

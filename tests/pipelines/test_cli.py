@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,28 +18,9 @@ LEXLOOM = str(Path(sys.executable).with_name("lexloom"))
 HEAVY = ["numpy", "torch", "prefect", "ray", "mlflow", "pyarrow", "numba", "pydantic"]
 
 
-def test_help_answers_in_half_a_second() -> None:
-    def seconds() -> float:
-        began = time.monotonic()
-        done = subprocess.run([LEXLOOM, "--help"], capture_output=True, text=True, check=True)
-        assert "Begin with: lexloom run sample" in done.stdout
-        return time.monotonic() - began
-
-    assert min(seconds() for _ in range(5)) < 0.5
-
-
-def test_a_run_says_its_first_word_within_a_second(tmp_path: Path) -> None:
-    def seconds() -> float:
-        began = time.monotonic()
-        command = [LEXLOOM, "run", "sample", "--home", str(tmp_path)]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-            assert process.stderr is not None
-            assert process.stderr.readline() == "  reading sample\n"
-            said = time.monotonic() - began
-            process.kill()
-        return said
-
-    assert min(seconds() for _ in range(5)) < 1.0
+def test_help_names_the_first_command() -> None:
+    done = subprocess.run([LEXLOOM, "--help"], capture_output=True, text=True, check=True)
+    assert "Begin with: lexloom run sample" in done.stdout
 
 
 def test_the_command_line_imports_nothing_slow() -> None:

@@ -18,7 +18,8 @@ from tests.tasks.corpora import texts, write
 
 
 @pytest.fixture
-def corpus(store: Store, tmp_path: Path) -> Corpus:
+def corpus(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
+    monkeypatch.setattr("tasks.files.SMALL_BYTES", 0)  # a partition a file
     files = {f"{i}.txt": "".join(f"line {n} of file {i}\n" for n in range(40)) for i in range(2)}
     folder = write(tmp_path / "text", files | {"1.txt": files["1.txt"] + "line 3 of file 0\n"})
     source = Source((str(folder / "*.txt"),))
