@@ -1,0 +1,139 @@
+"""What steps cost: CPU seconds and bytes, from a sample of the corpus and costs a unit of work.
+
+The costs were measured on one machine and are scaled to this one by how fast it multiplies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from models import ngram, nplm, word2vec
+from models.families import FamilyConfig
+from models.family import WantsVocabulary
+from pipelines.config import RunConfig
+from pipelines.sampling import Sample, speed
+from pipelines.settings import Settings
+
+MEBI = 2**20
+REFERENCE_SPEED = 175e9
+"""Floating-point operations a CPU second (``sampling.speed``) where the costs were measured."""
+
+# CPU seconds a unit of work.
+WINDOW = 9e-8  # an n-gram window and word of it: counting
+NGRAM = 1.3e-7  # a distinct n-gram and word of it: estimating
+SWEEP = 8.7e-11  # a word visited, dimension, window word and (1 + negatives): word2vec
+FLOP = 2.2e-11  # a floating-point operation of a neural model, with what is around it
+VECTOR = 1.35e-6  # a word and dimension: similarity and analogies
+START_DIRECT, START_SERVERS = 5.0, 30.0  # imports and MLflow; Prefect and Ray
+CARD = 1.0  # the card of the corpus; most of it identifies languages
+PER_FAMILY = 1.0  # registration
+COMPILING = {"ngram": 7.0, "word2vec": 3.0, "nplm": 0.0}  # the kernels, once a home
+
+# Bytes.
+BASE, SERVERS = 620 * MEBI, 1400 * MEBI  # this process; Prefect, Ray and its workers besides
+STEP = 80 * MEBI  # a step over one partition
+NGRAM_WORK = 45.0  # a distinct n-gram and word of it, in memory
+TRACKING = 6 * MEBI  # databases and kernels
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a step takes: CPU seconds, how many threads they spread over, bytes."""
+
+    seconds: float = 0.0
+    threads: int = 1
+    memory: float = 0.0
+    disk: float = 0.0
+
+    @property
+    def wall(self) -> float:
+        """Seconds on a quiet machine."""
+        return self.seconds / self.threads
+
+
+def step_costs(config: RunConfig, settings: Settings, sample: Sample) -> dict[str, Cost]:
+    """What every step of a run costs that is not cached, by its name in lists."""
+    slow = REFERENCE_SPEED / speed()
+    threads = min(settings.threads, sample.partitions)
+    costs = {
+        name: Cost(
+            step.seconds * sample.factor,
+            1 if name.split(" ")[0] in ("dedup", "near", "types", "card") else threads,
+            STEP,
+            step.disk * sample.factor,
+        )
+        for name, step in sample.steps.items()
+    }
+    for split in ("valid", "test"):  # supplied ones go the same way as the training text
+        for stage in ("ingest", "normalize", "filter", "dedup", "signatures", "near"):
+            if f"{stage} train" in costs:
+                costs.setdefault(f"{stage} {split}", costs[f"{stage} train"])
+    costs["card"] = Cost(CARD * slow, 1, STEP, 20_000)
+    for name, family in config.families.items():
+        for step, cost in _family_costs(name, family, config, settings, sample):
+            costs[step] = Cost(cost.seconds * slow, cost.threads, cost.memory, cost.disk)
+    return costs
+
+
+def _family_costs(
+    name: str, family: FamilyConfig, config: RunConfig, settings: Settings, sample: Sample
+) -> Iterable[tuple[str, Cost]]:
+    wants = family.wants()["vocabulary"]
+    assert isinstance(wants, WantsVocabulary)
+    words = sample.n_types(wants.min_count)
+    words = min(words, wants.max_size or words) + len(wants.reserved)
+    tokens = sample.n_tokens("train")
+    held_out = sum(sample.n_tokens(split) for split in config.evaluation.splits)
+    yield f"vocabulary {family.family}", Cost(words * 1e-6, 1, STEP, words * 15)
+    match family:
+        case ngram.Config():
+            yield from _ngram_costs(name, family, sample, held_out, settings)
+        case word2vec.Config():
+            work = family.dim * family.window * (1 + family.negatives)
+            table = words * family.dim * 4.0
+            visits = tokens * family.epochs
+            memory = 4 * table + 4 * tokens + 20 * MEBI
+            yield (
+                f"train {name}",
+                Cost(visits * work * SWEEP, settings.threads, memory, 4 * table),
+            )
+            yield f"evaluate {name}", _vectors_cost(words, family.dim)
+        case nplm.Config():
+            wide = family.context * family.embedding
+            weights = words * (family.hidden + family.embedding) + wide * family.hidden
+            flops = 2.0 * (words * family.hidden + wide * family.hidden)
+            visits = (tokens + sample.n_sentences()) * family.epochs
+            memory = 16 * weights + 16.0 * family.batch_size * words + 150 * MEBI
+            threads = settings.threads
+            yield (
+                f"train {name}",
+                Cost(visits * 3 * flops * FLOP, threads, memory, 8 * weights),
+            )
+            scoring = Cost(held_out * flops * FLOP, 1, memory)
+            vectors = _vectors_cost(words, family.embedding)
+            yield (
+                f"evaluate {name}",
+                Cost(scoring.seconds + vectors.seconds, 1, vectors.memory, vectors.disk),
+            )
+
+
+def _ngram_costs(
+    name: str, family: ngram.Config, sample: Sample, held_out: float, settings: Settings
+) -> Iterable[tuple[str, Cost]]:
+    n, distinct = family.order, sample.n_ngrams(family.order)
+    windows = sample.n_tokens("train") + sample.n_sentences()
+    rows = distinct * (4 * n + 8)
+    threads = min(settings.threads, sample.partitions)
+    yield "ngrams", Cost(0.25 + windows * n * WINDOW, threads, STEP, min(rows * 1.3, windows * 28))
+    # At most half a million rows a thread are in memory at a time; the rest lies on the disk.
+    sorting = min(distinct, 1 << 19) * (8 * n + 32)
+    yield "ngrams-map", Cost(distinct * n * WINDOW / 2, 1, STEP + sorting, 2 * rows)
+    # With every order come the shorter n-grams of its own; MLflow keeps a copy of the model.
+    model = distinct * max(14, 22 * n - 42)
+    yield f"train {name}", Cost(distinct * n * NGRAM, 1, distinct * n * NGRAM_WORK, 2 * model)
+    yield f"evaluate {name}", Cost(0.05 + held_out * 1e-6, 1, STEP, 4096)
+
+
+def _vectors_cost(words: float, dim: int) -> Cost:
+    return Cost(0.4 + words * dim * VECTOR, 1, 64 * MEBI + 8 * words * dim, 10_000)
