@@ -166,7 +166,7 @@ def memory_lexloom(comparison: str, lines: list[str], tokenizer: Any) -> Any:
     from tasks.tokenize import Tokenize, expand, tokenize_column
 
     column = pa.chunked_array([pa.array(lines, pa.large_string())])
-    types, text = tokenize_column(column, Tokenize("whitespace"))
+    types, text, _ = tokenize_column(column, Tokenize("whitespace"))
     if comparison == "wordpiece":
         types, expansions = encode_pieces(tokenizer, types)
         ids, starts = expand(text.ids, text.starts, expansions)

@@ -49,11 +49,14 @@ class TokenPartition:
         types: the distinct surface forms of this partition.
         counts: (len(types),) int64, how often each stands in it.
         text: its tokens, usually memory-mapped.
+        characters: (S,) int64, of each sentence as it was written, its end included: what bits a
+            character are counted over, whatever the tokens are. None where it is not known.
     """
 
     types: Sequence[str]
     counts: NDArray[np.int64]
     text: Sentences
+    characters: NDArray[np.int64] | None = None
 
     def under(self, vocabulary: Vocabulary) -> Sentences:
         """The same text with the ids of a vocabulary (``vocabulary.unknown`` for other words)."""

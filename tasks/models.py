@@ -83,11 +83,22 @@ class TextPipeline:
         Raises:
             ConfigError: a segmenter is not installed.
         """
+        return self.sentences_and_characters(text)[0]
+
+    def sentences_and_characters(self, text: str) -> tuple[list[list[str]], list[int]]:
+        """The same, with the characters of each sentence, its end included.
+
+        Raises:
+            ConfigError: a segmenter is not installed.
+        """
         clean = analyze_text(normalize_text(text, self.normalize), self.analyze)
-        sentences = tokenize_text(clean, self.tokenize)
+        lines = [line for line in clean.split("\n") if line.strip()]
+        sentences = tokenize_text("\n".join(lines), self.tokenize)
         if self.subwords is not None:
-            return subword_sentences(load_tokenizer(self.subwords), sentences)
-        return self.phrases.sentences(sentences) if self.phrases else sentences
+            sentences = subword_sentences(load_tokenizer(self.subwords), sentences)
+        elif self.phrases:
+            sentences = self.phrases.sentences(sentences)
+        return sentences, [len(line) + 1 for line in lines]
 
 
 def write_model(out: Writer, model: Model, text: TextPipeline) -> None:

@@ -198,10 +198,10 @@ def join(context: Context, readers: Mapping[str, Reader], params: Join) -> Stats
     part = read_tokens(readers["tokens"]).partitions[0]
     phrases = read_phrases(readers["phrases"])
     types, text = join_phrases(part.types, part.text, phrases, params.connectors)
-    return write_tokens(context.out, types, text)
+    return write_tokens(context.out, types, text, part.characters)
 
 
-JOIN: Step[Join] = Step("join", 1, "tokens", join)
+JOIN: Step[Join] = Step("join", 2, "tokens", join)
 
 
 def join_corpus(

@@ -158,10 +158,11 @@ def encode(context: Context, readers: Mapping[str, Reader], params: Encode) -> S
     part = read_tokens(readers["tokens"]).partitions[0]
     types, expansions = encode_pieces(read_tokenizer(readers["subwords"]), part.types)
     ids, starts = expand(part.text.ids, part.text.starts, expansions)
-    return write_tokens(context.out, types, Sentences(ids, starts, part.text.documents))
+    text = Sentences(ids, starts, part.text.documents)
+    return write_tokens(context.out, types, text, part.characters)
 
 
-ENCODE: Step[Encode] = Step("encode", 1, "tokens", encode)
+ENCODE: Step[Encode] = Step("encode", 2, "tokens", encode)
 
 
 def encode_pieces(tokenizer: Tokenizer, pieces: Sequence[str]) -> tuple[list[str], list[list[int]]]:

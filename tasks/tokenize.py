@@ -22,7 +22,8 @@ see ``tasks.subwords``.)
 Parts of an artifact of kind "tokens"::
 
     tokens.safetensors  ids int32 (N,) into the partition's own table of types,
-                        starts int64 (S + 1,), documents int64 (D + 1,)
+                        starts int64 (S + 1,), documents int64 (D + 1,),
+                        characters int64 (S,)
     types.parquet       type large_string, count int64, in the order of first appearance
 """
 
@@ -32,7 +33,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -224,11 +225,17 @@ def tokenize(context: Context, readers: Mapping[str, Reader], params: TokenizeSt
     return write_tokens(context.out, *tokenize_column(column, params.settings))
 
 
-def tokenize_column(column: pa.ChunkedArray, params: Tokenize) -> tuple[list[str], Sentences]:
-    """Texts as ids into their types, which stand in the order of first appearance."""
+def tokenize_column(
+    column: pa.ChunkedArray, params: Tokenize
+) -> tuple[list[str], Sentences, NDArray[np.int64]]:
+    """Texts as ids into their types, which stand in the order of first appearance.
+
+    Returns:
+        the types, the ids, and (S,) the characters of each sentence with its end.
+    """
     split, cut = _scheme(params)
     pieces = _Table()
-    numbers, sizes, sentences = [_NONE.astype(np.int32)], [_NONE], [_NONE]
+    numbers, sizes, sentences, characters = [_NONE.astype(np.int32)], [_NONE], [_NONE], [_NONE]
     for texts in _batches(column):
         found, *lengths = _pieces(texts, split)
         encoded = found.dictionary_encode()
@@ -236,11 +243,12 @@ def tokenize_column(column: pa.ChunkedArray, params: Tokenize) -> tuple[list[str
         numbers.append(table[encoded.indices.to_numpy()])
         sizes.append(lengths[0])
         sentences.append(lengths[1])
+        characters.append(lengths[2])
     types = _Table()
     expansions = [[types[token] for token in cut(piece)] for piece in pieces]
     starts, documents = (_starts(np.concatenate(lengths)) for lengths in (sizes, sentences))
     ids, starts = expand(np.concatenate(numbers), starts, expansions)
-    return list(types), Sentences(ids, starts, documents)
+    return list(types), Sentences(ids, starts, documents), np.concatenate(characters)
 
 
 def _batches(column: pa.ChunkedArray) -> Iterator[pa.Array]:
@@ -253,8 +261,11 @@ def _batches(column: pa.ChunkedArray) -> Iterator[pa.Array]:
 
 def _pieces(
     texts: pa.Array, split: Pieces
-) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64]]:
-    """The pieces of texts, back to back; how many each sentence has; sentences of each text."""
+) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The pieces of texts, back to back; how many each sentence has; sentences of each text.
+
+    And the characters of each sentence, with its end.
+    """
     lines = pc.split_pattern(texts, "\n")
     flat = lines.flatten()
     if split is str.split:
@@ -264,7 +275,8 @@ def _pieces(
     pieces = lists.flatten()
     some = pc.binary_length(pieces).to_numpy() > 0  # white space at a line's ends leaves empty ones
     sizes = _sums(some, lists)
-    return pieces.filter(pa.array(some)), sizes[sizes > 0], _sums(sizes > 0, lines)
+    characters = pc.utf8_length(flat).to_numpy().astype(np.int64)[sizes > 0] + 1
+    return pieces.filter(pa.array(some)), sizes[sizes > 0], _sums(sizes > 0, lines), characters
 
 
 def _sums(values: NDArray[np.bool_], lists: pa.ListArray) -> NDArray[np.int64]:
@@ -300,16 +312,26 @@ def expand(
     return ids, ends[starts]
 
 
-def write_tokens(out: Writer, types: list[str], text: Sentences) -> Stats:
+def write_tokens(
+    out: Writer, types: list[str], text: Sentences, characters: NDArray[np.int64] | None
+) -> Stats:
     """Write a partition of tokens, and count them.
 
     Args:
         out: takes the parts.
         types: surface forms in the order of first appearance.
         text: ids into them.
+        characters: (S,) of each sentence with its end, None where that is not known.
     """
     counts = np.bincount(text.ids, minlength=len(types)).astype(np.int64)
-    out.tensors(TOKENS, {"ids": text.ids, "starts": text.starts, "documents": text.documents})
+    arrays: dict[str, NDArray[Any]] = {
+        "ids": text.ids,
+        "starts": text.starts,
+        "documents": text.documents,
+    }
+    if characters is not None:
+        arrays["characters"] = characters
+    out.tensors(TOKENS, arrays)
     table = pa.table([pa.array(types, pa.large_string()), pa.array(counts)], schema=TYPES_SCHEMA)
     out.table(TYPES_TABLE, table)
     return {
@@ -319,7 +341,7 @@ def write_tokens(out: Writer, types: list[str], text: Sentences) -> Stats:
     }
 
 
-TOKENIZE: Step[TokenizeStep] = Step("tokenize", 2, "tokens", tokenize)
+TOKENIZE: Step[TokenizeStep] = Step("tokenize", 3, "tokens", tokenize)
 
 
 def read_tokens(reader: Reader) -> Tokens:
@@ -328,6 +350,7 @@ def read_tokens(reader: Reader) -> Tokens:
     def partition(i: int) -> TokenPartition:
         table, arrays = reader.table(TYPES_TABLE, i), reader.tensors(TOKENS, i)
         text = Sentences(arrays["ids"], arrays["starts"], arrays["documents"])
-        return TokenPartition(table["type"].to_pylist(), table["count"].to_numpy(), text)
+        counts = table["count"].to_numpy()
+        return TokenPartition(table["type"].to_pylist(), counts, text, arrays.get("characters"))
 
     return Tokens([partition(i) for i in range(reader.n_partitions)])

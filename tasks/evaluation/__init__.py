@@ -157,7 +157,7 @@ def _neighbours(model: Model, settings: WordSettings) -> Neighbours:
     return nearest(model, words, restrict=settings.restrict, case=settings.case)
 
 
-EVALUATE: Step[Evaluate] = Step("evaluate", 1, "scores", evaluate)
+EVALUATE: Step[Evaluate] = Step("evaluate", 2, "scores", evaluate)
 
 
 def check_sets(config: EvaluationConfig) -> None:

@@ -43,7 +43,7 @@ class Tally:
         impossible: tokens and ends with the probability zero.
         nll: summed negative log-probability of everything, in nats.
         nll_unknown: the part of it that fell on unknown tokens.
-        characters: of the text, a space or line end after every token.
+        characters: of the text as it was written, sentence ends included; 0 where not known.
         spelling_bytes: UTF-8 bytes of the unknown tokens, and one each for their ends.
     """
 
@@ -102,8 +102,10 @@ def tally(
     """
     sums, done = Tally(), 0
     for part in text.partitions:
-        characters, spelling = _sizes(part)
+        spelling = _spelling(part)
         surfaces = part.text.ids
+        if part.characters is not None:
+            sums += Tally(characters=int(part.characters.sum()))
         for chunk, first in chunks(part.under(vocabulary), size):
             scores = np.asarray(log_prob(chunk), dtype=np.float64)
             n, s = len(chunk.ids), len(chunk)
@@ -125,7 +127,6 @@ def tally(
                 impossible=int(np.isneginf(scores).sum()),
                 nll=-float(scores.sum()),
                 nll_unknown=-float(scores[positions[unknown]].sum()),
-                characters=int(characters[here].sum()),
                 spelling_bytes=int(spelling[here[unknown]].sum()),
             )
             done += n
@@ -149,11 +150,10 @@ def chunks(text: Sentences, size: int) -> Iterator[tuple[Sentences, int]]:
         begin = end
 
 
-def _sizes(part: TokenPartition) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For every type its characters with the space after it, its UTF-8 bytes with their end."""
-    characters = np.array([len(word) + 1 for word in part.types], dtype=np.int64)
-    spelling = [len(word.encode("utf-8", "surrogatepass")) + 1 for word in part.types]
-    return characters, np.array(spelling, dtype=np.int64)
+def _spelling(part: TokenPartition) -> NDArray[np.int64]:
+    """For every type its UTF-8 bytes with their end."""
+    sizes = [len(word.encode("utf-8", "surrogatepass")) + 1 for word in part.types]
+    return np.array(sizes, dtype=np.int64)
 
 
 def unigram(vocabulary: Vocabulary, train: Tokens) -> LogProb:
@@ -214,10 +214,13 @@ def measure(
     undefined = "the text is empty" if sums.tokens == 0 else ""
     if sums.impossible:
         undefined = f"the model holds {sums.impossible} tokens for impossible"
+    uncounted = "" if sums.characters else "the characters of the text are not known"
     terms = {**_terms(vocabulary), **_counts(sums), "text": source}
     policy = f"{terms['unknown_share']:.2%} {POLICY}"
 
-    def score(unit: str, value: float, against: float, total: int, items: str) -> Score:
+    def score(
+        unit: str, value: float, against: float, total: int, items: str, undefined: str
+    ) -> Score:
         return Score(
             f"{unit}.{split}",
             None if undefined else value,
@@ -235,9 +238,21 @@ def measure(
     bits, base_bits = sums.bits_per_character, base.bits_per_character
     return (
         score(
-            "perplexity", sums.perplexity, base.perplexity, positions, "tokens and sentence ends"
+            "perplexity",
+            sums.perplexity,
+            base.perplexity,
+            positions,
+            "tokens and sentence ends",
+            undefined,
         ),
-        score("bits_per_character", bits, base_bits, sums.characters, "characters"),
+        score(
+            "bits_per_character",
+            bits,
+            base_bits,
+            sums.characters,
+            "characters",
+            undefined or uncounted,
+        ),
     )
 
 

@@ -246,10 +246,11 @@ def read_text(path: Path, pipeline: TextPipeline) -> tuple[Tokens, str]:
 
 
 def _partition(text: str, pipeline: TextPipeline) -> TokenPartition:
-    sentences = pipeline.sentences(text)
+    sentences, characters = pipeline.sentences_and_characters(text)
     counts = Counter(token for sentence in sentences for token in sentence)
     types = Vocabulary((), tuple(counts), np.array([*counts.values()], dtype=np.int64))
-    return TokenPartition(types.words, types.counts, Sentences.of(types, sentences))
+    text_ids = Sentences.of(types, sentences)
+    return TokenPartition(types.words, types.counts, text_ids, np.array(characters, np.int64))
 
 
 def _text(path: Path) -> str:

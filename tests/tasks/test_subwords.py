@@ -62,6 +62,10 @@ def test_tokens_are_those_of_the_tokenizer_file(store: Store, tmp_path: Path, sc
             assert [part.types[i] for i in part.text.ids] == names
             assert np.diff(part.text.starts).tolist() == [len(e.ids) for e in encodings]
             assert dict(zip(part.types, part.counts.tolist(), strict=True)) == Counter(names)
+            # Bits a character are over what was written, however it is cut.
+            written = [len(line) + 1 for text in partition for line in text.split("\n")]
+            assert part.characters is not None
+            assert part.characters.tolist() == written
             decoded = tokenizer.decode(encodings[0].ids)
             assert scheme == "wordpiece" or decoded.strip() == partition[0].split("\n")[0]
     text = TextPipeline(Normalize(), Tokenize(scheme), subwords=file.read_text())  # type: ignore[arg-type]
@@ -71,7 +75,10 @@ def test_tokens_are_those_of_the_tokenizer_file(store: Store, tmp_path: Path, sc
         for line in normalize_text(raw, Normalize()).split("\n")
         if line
     ]
-    assert text.sentences(raw) == expected
+    assert text.sentences_and_characters(raw) == (
+        expected,
+        [len("A weaver spins,") + 1, len("warpless ☃.") + 1],
+    )
 
 
 @pytest.mark.parametrize("scheme", SUBWORDS)

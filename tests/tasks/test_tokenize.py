@@ -170,6 +170,9 @@ def test_a_partition_keeps_every_token_in_its_place(
             starts, ends = part.text.starts, part.text.documents
             sentences = [words[a:b] for a, b in pairwise(starts)]
             assert [sentences[a:b] for a, b in pairwise(ends)] == expected
+            written = [len(line) + 1 for text in texts for line in text.split("\n") if line.split()]
+            assert part.characters is not None
+            assert part.characters.tolist() == written
             assert list(part.types) == list(dict.fromkeys(words))  # order of first appearance
             assert dict(zip(part.types, part.counts.tolist(), strict=True)) == Counter(words)
         assert store.manifest(artifact).stats == {

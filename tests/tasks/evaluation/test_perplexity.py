@@ -29,7 +29,10 @@ Text = Sequence[Sequence[str]]
 def partition(sentences: Text) -> TokenPartition:
     counts = Counter(word for sentence in sentences for word in sentence)
     types = Vocabulary((), tuple(counts), np.array([*counts.values()], dtype=np.int64))
-    return TokenPartition(types.words, types.counts, Sentences.of(types, sentences))
+    # Written with a blank between two tokens and a line end.
+    characters = [sum(len(word) + 1 for word in sentence) for sentence in sentences]
+    text = Sentences.of(types, sentences)
+    return TokenPartition(types.words, types.counts, text, np.array(characters, np.int64))
 
 
 def tokens(*partitions: Text) -> Tokens:
