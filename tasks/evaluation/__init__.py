@@ -98,7 +98,8 @@ class Evaluate:
 def evaluate(context: Context, readers: Mapping[str, Reader], params: Evaluate) -> Stats:
     """Evaluate a model on whatever inputs there are.
 
-    Inputs: ``model``; ``tokens:SPLIT`` to score and ``tokens:train`` for the unigram baseline;
+    Inputs: ``model``; ``tokens:SPLIT`` to score, ``documents:SPLIT`` by which figures under
+    different tokens are known to be on one text, and ``tokens:train`` for the unigram baseline;
     ``similarity:NAME`` and ``analogy:NAME``.
     """
     model = read_model(readers["model"])
@@ -113,7 +114,7 @@ def evaluate(context: Context, readers: Mapping[str, Reader], params: Evaluate) 
 
 def _order(role: str) -> tuple[int, str]:
     """Perplexities come first, then similarity, then analogies."""
-    kinds = ("tokens", "similarity", "analogy", "model")
+    kinds = ("tokens", "similarity", "analogy", "documents", "model")
     return kinds.index(_kind(role)), role
 
 
@@ -132,7 +133,7 @@ def _scores(
                 name,
                 model,
                 read_tokens(reader),
-                source=reader.artifact.content,
+                source=readers[f"documents:{name}"].artifact.content,
                 train=read_tokens(readers["tokens:train"]),
                 progress=context.progress,
             )
@@ -193,6 +194,7 @@ def evaluate_model(
     if "scores" in able:
         splits: list[Split] = ["train", *config.splits]
         inputs |= {f"tokens:{split}": corpus.tokens[split] for split in splits}
+        inputs |= {f"documents:{split}": corpus.documents[split] for split in config.splits}
     if "embeds_words" in able:
         words = WordSettings(config.restrict, config.case, config.neighbours)
         inputs |= import_sets(runner.store, config.similarity, "similarity")
