@@ -133,7 +133,7 @@ def _decoded(words: Words) -> pa.Table:
             f"the text is not UTF-8: it has the word {wrong[:40]!r}",
             remedy="convert it first, as `iconv -f LATIN1 -t UTF-8` does",
         ) from None
-    return pa.table([types, pa.array(words.counts[:n])], schema=TYPES_SCHEMA)
+    return pa.table([types, pa.array(words.counts)], schema=TYPES_SCHEMA)
 
 
 def _is_utf8(word: bytes) -> bool:

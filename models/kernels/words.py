@@ -1,12 +1,13 @@
 """Counting what stands between white space, over the bytes of UTF-8, in a hash table.
 
-Eight bytes are looked at at once ("SWAR"): most words end within them, so the first eight bytes
-are the word, its hash and its comparison. Only longer words are compared with the bytes that the
-table keeps; only where a byte is not ASCII is a word read byte by byte, for the white space that
-Unicode has besides (what ``str.split`` calls white space is white space here).
+64 bytes are looked at at once, for the bits where white space and words change (as simdjson finds
+structure: Langdale & Lemire 2019, arXiv:1902.08318); only where a byte may begin one of the wider
+characters that ``str.split`` calls white space is it looked at by itself.
 
-Slots hold two uint64 side by side: the first eight bytes, and number and length of the word. Words
-are numbered by their first appearance, so the counts of frequent words lie together.
+A slot of the table is half a cache line of four uint64: the first and the second eight bytes of a
+word, its number with its length, its count. So most words are hashed, compared and counted without
+a branch, and without another look into memory; only what is longer than 16 bytes is compared with
+the bytes that are kept. Words are numbered by their first appearance.
 """
 
 from __future__ import annotations
@@ -31,23 +32,30 @@ class Words:
     """A hash table of words; ``add`` counts a text into it.
 
     Attributes:
-        slots: (2 S,) uint64, S a power of two: first bytes, and (number + 1) << 32 | length.
+        slots: (4 S,) uint64, S a power of two: first and second eight bytes, (number + 1) << 32 |
+            length, count.
         hashes: (E,) uint64 of each word.
         ends: (E + 1,) int64 where each word ends in ``letters``, after a leading 0.
-        counts: (E,) int64.
         letters: the bytes of all words.
         used: (1,) int64, the words that are there.
     """
 
-    slots: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(2 << 14, np.uint64))
+    slots: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(4 << 14, np.uint64))
     hashes: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(1 << 13, np.uint64))
     ends: NDArray[np.int64] = field(default_factory=lambda: np.zeros((1 << 13) + 1, np.int64))
-    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1 << 13, np.int64))
     letters: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(1 << 16, np.uint8))
     used: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
 
     def __len__(self) -> int:
         return int(self.used[0])
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """(len(self),) how often each word was there."""
+        numbers = self.slots[2::4] >> np.uint64(32)
+        counts = np.zeros(len(self) + 1, np.int64)
+        counts[numbers] = self.slots[3::4]
+        return counts[1:]
 
     def add(self, text: NDArray[np.uint8], length: int) -> None:
         """Count the words in the first bytes of an array that has ``PADDING`` more behind."""
@@ -73,16 +81,15 @@ class Words:
 
     @property
     def _arrays(self) -> tuple[NDArray[Any], ...]:
-        return self.slots, self.hashes, self.ends, self.counts, self.letters, self.used
+        return self.slots, self.hashes, self.ends, self.letters, self.used
 
     def _grow(self, more: int) -> None:
         """Make room: for more words, or for the letters of one of at most so many."""
-        if 4 * (len(self) + 1) > 3 * len(self.counts):
+        if len(self) == len(self.hashes):
             self.hashes = _extended(self.hashes, 2 * len(self.hashes))
-            self.counts = _extended(self.counts, 2 * len(self.counts))
-            self.ends = _extended(self.ends, len(self.counts) + 1)
-            self.slots = np.zeros(2 * len(self.slots), np.uint64)
-            place_again(*self._arrays)
+            self.ends = _extended(self.ends, len(self.hashes) + 1)
+            old, self.slots = self.slots, np.zeros(2 * len(self.slots), np.uint64)
+            place_again(old, self.slots, self.hashes)
         else:
             self.letters = _extended(self.letters, 2 * len(self.letters) + more + PADDING)
 
@@ -156,21 +163,24 @@ def wide_blank(text: NDArray[np.uint8], at: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def first_bytes(text: NDArray[np.uint8], at: int, length: int) -> np.uint64:
-    """The first eight bytes of a word of ``length`` (at least 1), zeros behind it."""
-    spare = np.uint64(64 - 8 * min(length, 8))
-    return np.uint64(eight_bytes(text, at) & (np.uint64(0xFFFFFFFFFFFFFFFF) >> spare))
+def bytes_of(text: NDArray[np.uint8], at: int, length: int) -> np.uint64:
+    """Eight bytes of a word of which ``length`` are left, zeros behind it; 0 if none are left."""
+    spare = np.uint64(64 - 8 * max(min(length, 8), 1))
+    return np.uint64(eight_bytes(text, at) & (np.uint64(0xFFFFFFFFFFFFFFFF) >> spare)) * np.uint64(
+        length > 0
+    )
 
 
 @njit(cache=True, nogil=True)
 def hash_of(text: NDArray[np.uint8], at: int, length: int) -> np.uint64:
     """Multiplicative, over eight bytes at a time; all bits of a word reach the low ones."""
     factor = np.uint64(0x9E3779B97F4A7C15)
-    value = (first_bytes(text, at, length) ^ np.uint64(length)) * factor
-    for offset in range(8, length, 8):
+    value = (bytes_of(text, at, length) ^ np.uint64(length)) * factor
+    value ^= value >> np.uint64(32)
+    value = (value ^ bytes_of(text, at + 8, length - 8)) * factor
+    for offset in range(16, length, 8):
         value ^= value >> np.uint64(32)
-        value = (value ^ first_bytes(text, at + offset, length - offset)) * factor
-    value = (value ^ (value >> np.uint64(32))) * factor
+        value = (value ^ bytes_of(text, at + offset, length - offset)) * factor
     return np.uint64(value ^ (value >> np.uint64(32)))
 
 
@@ -183,7 +193,6 @@ def count_words(
     slots: NDArray[np.uint64],
     hashes: NDArray[np.uint64],
     ends: NDArray[np.int64],
-    counts: NDArray[np.int64],
     letters: NDArray[np.uint8],
     used: NDArray[np.int64],
 ) -> tuple[int, int]:
@@ -197,7 +206,6 @@ def count_words(
         slots: and the other arrays of ``Words``, which change.
         hashes: by word.
         ends: by word.
-        counts: by word.
         letters: of all words.
         used: how many there are.
 
@@ -207,8 +215,8 @@ def count_words(
     # All in one function: to hand arrays to another would take longer than the work itself. Words
     # are found first and looked up then: a look-up need not wait for where the next word begins.
     edges = np.empty(BATCH + 64, np.int64)
-    firsts, codes = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
-    one, mask = np.uint64(1), np.uint64(len(slots) // 2 - 1)
+    firsts, seconds = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
+    codes, one, mask = np.empty(BATCH, np.uint64), np.uint64(1), np.uint64(len(slots) // 4 - 1)
     before, ahead = one, np.uint64(0)
     n, known, found = 0, used[0], 0
     while at < length or found:
@@ -239,36 +247,39 @@ def count_words(
             found += 1
         for i in range(found >> 1):
             begin, size = edges[2 * i], edges[2 * i + 1] - edges[2 * i]
-            firsts[i] = first_bytes(text, begin, size)
+            firsts[i] = bytes_of(text, begin, size)
+            seconds[i] = bytes_of(text, begin + 8, size - 8)
             codes[i] = hash_of(text, begin, size)
         for i in range(found >> 1):
             begin, size = edges[2 * i], edges[2 * i + 1] - edges[2 * i]
-            first, slot, number = firsts[i], codes[i] & mask, -1
-            while number < 0:
-                here = slots[2 * slot + one]
+            first, second, slot = firsts[i], seconds[i], codes[i] & mask
+            while True:
+                place = int(slot) << 2
+                here = slots[place + 2]
                 if here == 0:
+                    last = ends[known]
+                    if known == len(hashes) or last + size + PADDING > len(letters):
+                        used[0] = known
+                        return begin, n
+                    for offset in range(size):
+                        letters[last + offset] = text[begin + offset]
+                    slots[place], slots[place + 1] = first, second
+                    slots[place + 2] = np.uint64(known + 1) << np.uint64(32) | np.uint64(size)
+                    hashes[known], ends[known + 1] = codes[i], last + size
+                    known += 1
                     break
-                if slots[2 * slot] == first and (here & np.uint64(0xFFFFFFFF)) == np.uint64(size):
-                    number = int(here >> np.uint64(32)) - 1
-                    for offset in range(8, size, 8):
-                        theirs = first_bytes(letters, ends[number] + offset, size - offset)
-                        if theirs != first_bytes(text, begin + offset, size - offset):
-                            number = -1
-                            break
+                same = slots[place] == first and slots[place + 1] == second
+                if same and (here & np.uint64(0xFFFFFFFF)) == np.uint64(size):
+                    if size <= 16:
+                        break
+                    kept = ends[int(here >> np.uint64(32)) - 1]
+                    for offset in range(16, size, 8):
+                        theirs = bytes_of(letters, kept + offset, size - offset)
+                        same &= theirs == bytes_of(text, begin + offset, size - offset)
+                    if same:
+                        break
                 slot = (slot + one) & mask
-            if number < 0:
-                last = ends[known]
-                if 4 * (known + 1) > 3 * len(counts) or last + size + PADDING > len(letters):
-                    used[0] = known
-                    return begin, n
-                for offset in range(size):
-                    letters[last + offset] = text[begin + offset]
-                slots[2 * slot] = first
-                slots[2 * slot + one] = np.uint64(known + 1) << np.uint64(32) | np.uint64(size)
-                hashes[known], ends[known + 1], counts[known] = codes[i], last + size, 0
-                number = known
-                known += 1
-            counts[number] += times[n] if len(times) else 1
+            slots[place + 3] += np.uint64(times[n]) if len(times) else one
             n += 1
         edges[0] = edges[found - 1]
         found &= 1
@@ -278,19 +289,15 @@ def count_words(
 
 @njit(cache=True, nogil=True)
 def place_again(
-    slots: NDArray[np.uint64],
-    hashes: NDArray[np.uint64],
-    ends: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    letters: NDArray[np.uint8],
-    used: NDArray[np.int64],
+    old: NDArray[np.uint64], slots: NDArray[np.uint64], hashes: NDArray[np.uint64]
 ) -> None:
-    """Put all words into empty slots."""
-    mask = np.uint64(len(slots) // 2 - 1)
-    for number in range(used[0]):
-        length = ends[number + 1] - ends[number]
-        slot = hashes[number] & mask
-        while slots[2 * slot + 1] != 0:
+    """Put the words of a table into empty slots, by their hashes."""
+    mask = np.uint64(len(slots) // 4 - 1)
+    for place in range(0, len(old), 4):
+        if old[place + 2] == 0:
+            continue
+        slot = hashes[int(old[place + 2] >> np.uint64(32)) - 1] & mask
+        while slots[4 * int(slot) + 2] != 0:
             slot = (slot + np.uint64(1)) & mask
-        slots[2 * slot] = first_bytes(letters, ends[number], length)
-        slots[2 * slot + 1] = np.uint64(number + 1) << np.uint64(32) | np.uint64(length)
+        for i in range(4):
+            slots[4 * int(slot) + i] = old[place + i]
