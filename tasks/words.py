@@ -79,17 +79,14 @@ def _blocks(paths: Sequence[str]) -> Iterator[tuple[NDArray[np.uint8], int]]:
 
     for path in paths:
         with _opened(path) as file:
-            rest, more = b"", True
+            rest, more = bytearray(), True
             while more:
-                chunk = file.read(BLOCK)
-                more = len(chunk) > 0
-                cut = max(chunk.rfind(b"\n"), chunk.rfind(b" ")) + 1 if more else 0
-                if more and not cut:
-                    rest += chunk
-                    continue
-                text = bytearray(rest + chunk[:cut] + bytes(PADDING))
-                yield np.frombuffer(text, np.uint8), len(text) - PADDING
-                rest = chunk[cut:]
+                text = rest + bytearray(BLOCK + PADDING)
+                read = file.readinto(memoryview(text)[len(rest) : -PADDING])  # type: ignore[attr-defined]
+                end, more = len(rest) + read, read > 0
+                cut = max(text.rfind(b"\n", 0, end), text.rfind(b" ", 0, end)) + 1 if more else end
+                yield np.frombuffer(text, np.uint8), cut
+                rest = text[cut:end]
 
 
 @contextlib.contextmanager

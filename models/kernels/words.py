@@ -162,25 +162,33 @@ def wide_blank(text: NDArray[np.uint8], at: int) -> int:
     return 3 if a == 0xE3 and b == 0x80 and c == 0x80 else 0
 
 
+@intrinsic
+def prefetch(_: Any, data: Any, at: Any) -> Any:
+    """Have the cache line with an entry of an array fetched."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        number, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        place = builder.bitcast(builder.gep(array.data, [args[1]]), pointer)
+        builder.call(function, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64), generate
+
+
 @njit(cache=True, nogil=True)
 def bytes_of(text: NDArray[np.uint8], at: int, length: int) -> np.uint64:
-    """Eight bytes of a word of which ``length`` are left, zeros behind it; 0 if none are left."""
-    spare = np.uint64(64 - 8 * max(min(length, 8), 1))
-    return np.uint64(eight_bytes(text, at) & (np.uint64(0xFFFFFFFFFFFFFFFF) >> spare)) * np.uint64(
-        length > 0
-    )
+    """Eight bytes of a word of which ``length`` are left, at least 1; zeros behind it."""
+    spare = np.uint64(64 - 8 * min(length, 8))
+    return np.uint64(eight_bytes(text, at) & (np.uint64(0xFFFFFFFFFFFFFFFF) >> spare))
 
 
 @njit(cache=True, nogil=True)
-def hash_of(text: NDArray[np.uint8], at: int, length: int) -> np.uint64:
-    """Multiplicative, over eight bytes at a time; all bits of a word reach the low ones."""
-    factor = np.uint64(0x9E3779B97F4A7C15)
-    value = (bytes_of(text, at, length) ^ np.uint64(length)) * factor
-    value ^= value >> np.uint64(32)
-    value = (value ^ bytes_of(text, at + 8, length - 8)) * factor
-    for offset in range(16, length, 8):
-        value ^= value >> np.uint64(32)
-        value = (value ^ bytes_of(text, at + offset, length - offset)) * factor
+def mixed(value: np.uint64, more: np.uint64) -> np.uint64:
+    """A hash of two numbers, multiplicative; all bits of both reach the low ones."""
+    value = np.uint64((value ^ more) * np.uint64(0x9E3779B97F4A7C15))
     return np.uint64(value ^ (value >> np.uint64(32)))
 
 
@@ -247,9 +255,13 @@ def count_words(
             found += 1
         for i in range(found >> 1):
             begin, size = edges[2 * i], edges[2 * i + 1] - edges[2 * i]
-            firsts[i] = bytes_of(text, begin, size)
-            seconds[i] = bytes_of(text, begin + 8, size - 8)
-            codes[i] = hash_of(text, begin, size)
+            first = bytes_of(text, begin, size)
+            second = bytes_of(text, begin + 8, size - 8) if size > 8 else np.uint64(0)
+            code = mixed(mixed(np.uint64(size), first), second)
+            for offset in range(16, size, 8):
+                code = mixed(code, bytes_of(text, begin + offset, size - offset))
+            firsts[i], seconds[i], codes[i] = first, second, code
+            prefetch(slots, int(code & mask) << 2)
         for i in range(found >> 1):
             begin, size = edges[2 * i], edges[2 * i + 1] - edges[2 * i]
             first, second, slot = firsts[i], seconds[i], codes[i] & mask
