@@ -168,8 +168,8 @@ def memory_lexloom(comparison: str, lines: list[str], tokenizer: Any) -> Any:
     column = pa.chunked_array([pa.array(lines, pa.large_string())])
     types, text = tokenize_column(column, Tokenize("whitespace"))
     if comparison == "wordpiece":
-        types, expansions = encode_pieces(tokenizer, types)
-        ids, starts = expand(text.ids, text.starts, expansions)
+        types, *expansions = encode_pieces(tokenizer, types)
+        ids, starts = expand(text.ids, text.starts, *expansions)
         text = Sentences(ids, starts, text.documents)
     return np.array([tokenizer.token_to_id(token) for token in types], np.int32)[text.ids], text
 

@@ -263,7 +263,7 @@ def _work_to_do(params: Normalize) -> str | None:
 
 def normalize(context: Context, readers: Mapping[str, Reader], params: NormalizeStep) -> Stats:
     """Normalize a partition of documents; those of which nothing is left are dropped."""
-    table = readers["documents"].table(DOCUMENTS)
+    table = readers["documents"].table(DOCUMENTS, columns=["origin", "text"])
     stats: Counter[str] = Counter({"kept": 0, "dropped.empty": 0, "changed.invisible": 0})
     settings, touched = params.settings, set[str]()
     clean = _line_normalizer(settings, touched)

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +47,9 @@ from tasks.normalize import DOCUMENTS
 from tasks.segment import LIBRARIES, Unspaced, segmenter, unspaced_class
 from tasks.step import Context, Step
 from tasks.store import Reader, Writer
+
+if TYPE_CHECKING:
+    from models.kernels.words import Words
 
 TOKENS, TYPES_TABLE = "tokens.safetensors", "types.parquet"
 TYPES_SCHEMA = pa.schema([("type", pa.large_string()), ("count", pa.int64())])
@@ -65,6 +68,7 @@ _BLANKS_AND_PIECES = regex.compile(r" |[^ ]+")
 _TAIL = regex.compile(r"\S+(?: [\])}>\"'»”’]+)*$")
 _NONE = np.zeros(0, np.int64)
 _BATCH = 1 << 24  # bytes
+_LARGE = 1 << 20  # bytes, for which it pays to start a compiled kernel
 _CONTRACTED = {"cannot", "gimme", "gonna", "gotta", "lemme", "wanna", "whaddya", "whatcha"}
 
 
@@ -220,15 +224,83 @@ class _Table(dict[str, int]):
 
 def tokenize(context: Context, readers: Mapping[str, Reader], params: TokenizeStep) -> Stats:
     """Tokenize a partition of documents."""
-    column = readers["documents"].table(DOCUMENTS)["text"]
+    column = readers["documents"].table(DOCUMENTS, columns=["text"])["text"]
     return write_tokens(context.out, *tokenize_column(column, params.settings))
 
 
 def tokenize_column(column: pa.ChunkedArray, params: Tokenize) -> tuple[list[str], Sentences]:
     """Texts as ids into their types, which stand in the order of first appearance."""
     split, cut = _scheme(params)
-    pieces = _Table()
-    numbers, sizes, sentences = [_NONE.astype(np.int32)], [_NONE], [_NONE]
+    if split is str.split and column.nbytes >= _LARGE:
+        pieces, text = _counted(column)
+    else:
+        pieces, text = _listed(column, split)
+    types, sizes, tokens = _tokens(pieces, params, cut)
+    ids, starts = expand(text.ids, text.starts, sizes, tokens)
+    return types, Sentences(ids, starts, text.documents)
+
+
+def _tokens(
+    pieces: pa.Array, params: Tokenize, cut: Cut
+) -> tuple[list[str], NDArray[np.int64], NDArray[np.int32]]:
+    """The types in pieces; how many tokens each piece has; all tokens, as indices of types."""
+    match params.first().scheme:
+        case "words":
+            whole = pc.ascii_is_alnum(pieces).to_numpy(zero_copy_only=False)
+        case "treebank" | "characters" | "bytes":
+            whole = np.zeros(len(pieces), np.bool_)
+        case _:
+            whole = np.ones(len(pieces), np.bool_)
+    parts = [cut(piece) for piece in pieces.filter(pa.array(~whole)).to_pylist()]
+    sizes = np.ones(len(pieces), np.int64)
+    sizes[~whole] = [len(part) for part in parts]
+    flat = pa.array([token for part in parts for token in part], pa.large_string())
+    # Both in their order: whole pieces are taken from the pieces, all others from the parts.
+    source = np.repeat(np.where(whole, np.arange(len(pieces)), -1), sizes)
+    source[source < 0] = len(pieces) + np.arange(len(flat))
+    encoded = pa.concat_arrays([pieces, flat]).take(pa.array(source)).dictionary_encode()
+    return encoded.dictionary.to_pylist(), sizes, encoded.indices.to_numpy()
+
+
+def _counted(column: pa.ChunkedArray) -> tuple[pa.LargeStringArray, Sentences]:
+    """What stands between white space, and texts as indices of it, by a kernel."""
+    from models.kernels.words import PADDING, Words
+
+    words, end = Words(), pa.scalar("\n", pa.large_string())
+    numbers, sizes, sentences = [_NONE], [_NONE], [_NONE]
+    for texts in _batches(column):
+        lines = pc.binary_join_element_wise(texts, pa.scalar("", pa.large_string()), end)
+        ends = np.frombuffer(lines.buffers()[1], np.int64)[lines.offset :][1 : len(lines) + 1]
+        length = int(ends[-1])
+        padded = np.empty(length + PADDING, np.uint8)
+        padded[:length] = np.frombuffer(lines.buffers()[2], np.uint8)[:length]
+        begins, found = words.number(padded, length)
+        numbers.append(found)
+        breaks = np.flatnonzero(padded[:length] == 10)
+        lengths = np.diff(np.searchsorted(begins, breaks), prepend=0)
+        sizes.append(lengths[lengths > 0])
+        documents = np.searchsorted(breaks, ends)
+        sentences.append(np.diff(_starts(lengths > 0)[documents], prepend=0))
+    ids = np.concatenate(numbers).astype(np.int32)
+    starts, documents = _starts(np.concatenate(sizes)), _starts(np.concatenate(sentences))
+    return word_strings(words), Sentences(ids, starts, documents)
+
+
+def word_strings(words: Words) -> pa.LargeStringArray:
+    """The words of a table in the order of their numbers.
+
+    Raises:
+        pyarrow.ArrowInvalid: they are not UTF-8.
+    """
+    n = len(words)
+    letters = words.letters[: words.ends[n]]
+    buffers: list[Any] = [None, pa.py_buffer(words.ends[: n + 1]), pa.py_buffer(letters)]
+    return pa.Array.from_buffers(pa.large_binary(), n, buffers).cast(pa.large_string())
+
+
+def _listed(column: pa.ChunkedArray, split: Pieces) -> tuple[pa.LargeStringArray, Sentences]:
+    """The pieces of any scheme, and texts as indices of them."""
+    pieces, numbers, sizes, sentences = _Table(), [_NONE.astype(np.int32)], [_NONE], [_NONE]
     for texts in _batches(column):
         found, *lengths = _pieces(texts, split)
         encoded = found.dictionary_encode()
@@ -236,11 +308,9 @@ def tokenize_column(column: pa.ChunkedArray, params: Tokenize) -> tuple[list[str
         numbers.append(table[encoded.indices.to_numpy()])
         sizes.append(lengths[0])
         sentences.append(lengths[1])
-    types = _Table()
-    expansions = [[types[token] for token in cut(piece)] for piece in pieces]
-    starts, documents = (_starts(np.concatenate(lengths)) for lengths in (sizes, sentences))
-    ids, starts = expand(np.concatenate(numbers), starts, expansions)
-    return list(types), Sentences(ids, starts, documents)
+    starts, documents = _starts(np.concatenate(sizes)), _starts(np.concatenate(sentences))
+    text = Sentences(np.concatenate(numbers), starts, documents)
+    return pa.array(pieces, pa.large_string()), text
 
 
 def _batches(column: pa.ChunkedArray) -> Iterator[pa.Array]:
@@ -278,25 +348,27 @@ def _starts(lengths: NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.int64]
 
 
 def expand(
-    numbers: NDArray[np.int32], starts: NDArray[np.int64], expansions: list[list[int]]
+    numbers: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    tokens: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Pieces to tokens.
 
     Args:
         numbers: (P,) the pieces of the text.
         starts: (S + 1,) sentences in pieces.
-        expansions: token ids of each distinct piece.
+        sizes: (E,) tokens of each distinct piece.
+        tokens: the token ids of all distinct pieces, one after another.
 
     Returns:
         (N,) token ids and (S + 1,) sentences in tokens.
     """
-    sizes = np.array([len(tokens) for tokens in expansions], np.int64)
-    flat = np.array([token for tokens in expansions for token in tokens], np.int32)
     if (sizes == 1).all():
-        return flat[numbers], starts
+        return tokens[numbers], starts
     lengths = sizes[numbers]
     ends = _starts(lengths)
-    ids = flat[np.repeat(_starts(sizes)[numbers] - ends[:-1], lengths) + np.arange(ends[-1])]
+    ids = tokens[np.repeat(_starts(sizes)[numbers] - ends[:-1], lengths) + np.arange(ends[-1])]
     return ids, ends[starts]
 
 

@@ -11,7 +11,8 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.errors import InputError
-from tasks.tokenize import TYPES_SCHEMA, Tokenize, tokenize_text
+from tasks.tokenize import TYPES_SCHEMA, Tokenize, tokenize_text, word_strings
 
 if TYPE_CHECKING:
     from models.kernels.words import Words
@@ -118,14 +119,12 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 
 def _decoded(words: Words) -> pa.Table:
     """The table as strings."""
-    n = len(words)
-    ends, letters = words.ends[: n + 1], words.letters[: words.ends[n]]
-    buffers: list[Any] = [None, pa.py_buffer(ends), pa.py_buffer(letters)]
-    types = pa.Array.from_buffers(pa.large_binary(), n, buffers)
     try:
-        types = types.cast(pa.large_string())
+        types = word_strings(words)
     except pa.ArrowInvalid:
-        wrong = next(word for word in types.to_pylist() if not _is_utf8(word))
+        cuts = words.ends[: len(words) + 1].tolist()
+        all_words = (words.letters[a:b].tobytes() for a, b in pairwise(cuts))
+        wrong = next(word for word in all_words if not _is_utf8(word))
         raise InputError(
             f"the text is not UTF-8: it has the word {wrong[:40]!r}",
             remedy="convert it first, as `iconv -f LATIN1 -t UTF-8` does",

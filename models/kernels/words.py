@@ -27,6 +27,9 @@ BATCH = 512
 """Ends and beginnings of words that are found before words are looked up; by measurement."""
 
 
+_NONE = np.zeros(0, np.int64)
+
+
 @dataclass(eq=False)
 class Words:
     """A hash table of words; ``add`` counts a text into it.
@@ -59,7 +62,19 @@ class Words:
 
     def add(self, text: NDArray[np.uint8], length: int) -> None:
         """Count the words in the first bytes of an array that has ``PADDING`` more behind."""
-        self._add(text, length, np.zeros(0, np.int64))
+        self._add(text, length, _NONE, _NONE, _NONE)
+
+    def number(
+        self, text: NDArray[np.uint8], length: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count a text, and say which words are in it.
+
+        Returns:
+            (N,) where each word begins, and (N,) its number, by the first appearance in this table.
+        """
+        begins, numbers = np.empty(length // 2 + 1, np.int64), np.empty(length // 2 + 1, np.int64)
+        n = self._add(text, length, _NONE, begins, numbers)
+        return begins[:n], numbers[:n]
 
     def absorb(self, other: Words) -> None:
         """Add the counts of another table."""
@@ -70,14 +85,15 @@ class Words:
         inside = np.ones(length + PADDING, np.bool_)
         inside[blanks] = inside[length:] = False
         text[inside] = other.letters[: other.ends[n]]
-        self._add(text, length, other.counts)
+        self._add(text, length, other.counts, _NONE, _NONE)
 
-    def _add(self, text: NDArray[np.uint8], length: int, times: NDArray[np.int64]) -> None:
-        at, n = count_words(text, 0, length, times, *self._arrays)
+    def _add(self, text: NDArray[np.uint8], length: int, *by_word: NDArray[np.int64]) -> int:
+        """Count a text, and say how many words it has."""
+        at, n = count_words(text, 0, length, 0, *by_word, *self._arrays)
         while at < length:
             self._grow(length - at)
-            times = times[n:]
-            at, n = count_words(text, at, length, times, *self._arrays)
+            at, n = count_words(text, at, length, n, *by_word, *self._arrays)
+        return int(n)
 
     @property
     def _arrays(self) -> tuple[NDArray[Any], ...]:
@@ -197,7 +213,10 @@ def count_words(
     text: NDArray[np.uint8],
     at: int,
     length: int,
+    n: int,
     times: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    numbers: NDArray[np.int64],
     slots: NDArray[np.uint64],
     hashes: NDArray[np.uint64],
     ends: NDArray[np.int64],
@@ -210,7 +229,10 @@ def count_words(
         text: with ``PADDING`` behind it.
         at: where to begin.
         length: of the text.
+        n: how many of its words were counted before.
         times: how often each of its words counts; empty for once.
+        begins: takes where each word begins, unless it is empty.
+        numbers: takes the number of each word, unless ``begins`` is empty.
         slots: and the other arrays of ``Words``, which change.
         hashes: by word.
         ends: by word.
@@ -218,7 +240,7 @@ def count_words(
         used: how many there are.
 
     Returns:
-        how far it came before a new word found no room, and the words counted on the way.
+        how far it came before a new word found no room, and how many words were counted.
     """
     # All in one function: to hand arrays to another would take longer than the work itself. Words
     # are found first and looked up then: a look-up need not wait for where the next word begins.
@@ -226,7 +248,7 @@ def count_words(
     firsts, seconds = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
     codes, one, mask = np.empty(BATCH, np.uint64), np.uint64(1), np.uint64(len(slots) // 4 - 1)
     before, ahead = one, np.uint64(0)
-    n, known, found = 0, used[0], 0
+    known, found = used[0], 0
     while at < length or found:
         while at < length and found < BATCH:
             blank, wide = blanks(text, at)
@@ -292,6 +314,9 @@ def count_words(
                         break
                 slot = (slot + one) & mask
             slots[place + 3] += np.uint64(times[n]) if len(times) else one
+            if len(begins):
+                begins[n] = begin
+                numbers[n] = int(slots[place + 2] >> np.uint64(32)) - 1
             n += 1
         edges[0] = edges[found - 1]
         found &= 1
