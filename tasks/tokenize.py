@@ -28,6 +28,7 @@ Parts of an artifact of kind "tokens"::
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -61,6 +62,8 @@ BLANK = "▁"
 # All that is no word is punctuation: a grapheme (an emoji with all that is joined to it, a flag),
 # or repetitions of one ("...").
 _PUNCTUATION = r"(?P<mark>\X)(?P=mark)*"
+# All of the scheme "words" that there is of it in ASCII, by a library of twice the speed.
+_ASCII = re.compile(r"\w+(?:(?:'|(?<=\d)[.,](?=\d))\w+)*|(\W)\1*", re.ASCII)
 _GRAPHEME = regex.compile(r"\X")
 _BLANKS_AND_PIECES = regex.compile(r" |[^ ]+")
 # The Treebank rules look beyond a piece where a line begins, and where it ends: a point is cut off
@@ -172,6 +175,9 @@ def _words(unspaced: Unspaced) -> Cut:
     )
 
     def tokens(piece: str) -> Iterator[str]:
+        if piece.isascii():
+            yield from (match.group() for match in _ASCII.finditer(piece))
+            return
         for match in pattern.finditer(piece):
             if match["alone"] is None:
                 yield match.group()
