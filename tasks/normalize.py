@@ -21,9 +21,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from itertools import pairwise
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pydantic import Field
 
 from tasks.artifacts import Stats
@@ -61,6 +65,10 @@ _INVISIBLE = re.compile(
 )
 _SURROGATE = re.compile("[\ud800-\udfff]+")
 _ZERO_WIDTH_SPACE = "\u200b"
+
+# Characters that are printed, and that NFC leaves alone whatever is beside them: none is a mark,
+# none is composed with another. By Unicode's policy of stability it stays so.
+_INERT = "\u00a1-\u00ac\u00ae-\u02ff\u0400-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e"
 
 _ROUNDS = 16
 """Passes are repeated so often at most; only a text made to that end needs more than three."""
@@ -224,22 +232,50 @@ def document_id(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=ID_BYTES).digest()
 
 
+def document_ids(texts: pa.LargeStringArray) -> list[bytes]:
+    """The ids of many texts."""
+    data = memoryview(texts.buffers()[2] or b"")
+    ends = _offsets(texts).tolist()
+    hashed, size = hashlib.blake2b, ID_BYTES
+    return [hashed(data[a:b], digest_size=size).digest() for a, b in pairwise(ends)]
+
+
+def _offsets(texts: pa.LargeStringArray) -> NDArray[np.int64]:
+    """Where texts begin and end in their bytes."""
+    whole = np.frombuffer(texts.buffers()[1], np.int64)
+    return whole[texts.offset : texts.offset + len(texts) + 1]
+
+
+def _work_to_do(params: Normalize) -> str | None:
+    """An expression that is found in a text unless ASCII lower case is all that it may need.
+
+    None if a setting may change any text.
+    """
+    if params.entities or params.urls or params.emails or params.digits != "keep":
+        return None
+    if not (params.invisible and params.whitespace) or params.markup == "wikitext":
+        return None
+    ascii_only = params.unicode == "NFKC" or params.lowercase or params.casefold or params.mojibake
+    ascii_only |= params.accents or params.quotes or params.dashes
+    others = "" if ascii_only else _INERT
+    return rf"[^ -~\n{others}]|^[ \n]|[ \n]\z|  | \n|\n |\n\n\n|\A\z"
+
+
 def normalize(context: Context, readers: Mapping[str, Reader], params: NormalizeStep) -> Stats:
     """Normalize a partition of documents; those of which nothing is left are dropped."""
-    table = readers["documents"].table(DOCUMENTS)
-    ids, origins, texts = [], [], []
+    table = readers["documents"].table(DOCUMENTS, columns=["origin", "text"])
     stats: Counter[str] = Counter({"kept": 0, "dropped.empty": 0, "changed.invisible": 0})
     settings, touched = params.settings, set[str]()
     clean = _line_normalizer(settings, touched)
-    rows = zip(table["origin"].to_pylist(), table["text"].to_pylist(), strict=True)
-    for n, (origin, raw) in enumerate(rows):
+    raws = pa.concat_arrays([*table["text"].chunks, pa.array([], pa.large_string())])
+    # Most documents of most corpora need nothing, and are passed through as they are.
+    pattern = _work_to_do(settings)
+    work = pc.match_substring_regex(raws, pattern) if pattern else pa.array([True] * len(raws))
+    cleaned = []
+    for n, raw in enumerate(raws.filter(work).to_pylist()):
         touched.clear()
-        text = _normalized(raw, settings, clean)
-        if text:
-            ids.append(document_id(text))
-            origins.append(origin)
-            texts.append(text)
-        else:
+        cleaned.append(_normalized(raw, settings, clean))
+        if not cleaned[-1]:
             stats["dropped.empty"] += 1
         if settings.invisible and not raw.isprintable() and _INVISIBLE.search(raw):
             touched.add("invisible")
@@ -247,10 +283,14 @@ def normalize(context: Context, readers: Mapping[str, Reader], params: Normalize
             stats[f"changed.{name}"] += 1
         if n % 256 == 0:
             context.progress(n, table.num_rows, "documents")
+    texts = pc.ascii_lower(raws) if settings.lowercase or settings.casefold else raws
+    texts = pc.replace_with_mask(texts, work, pa.array(cleaned, pa.large_string()))
+    some = pc.greater(pc.binary_length(texts), 0)
+    texts = texts.filter(some)
     stats["kept"] = len(texts)
-    columns = [ids, origins, texts]
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
-    context.out.table(DOCUMENTS, pa.table(arrays, schema=SCHEMA))
+    origins = table["origin"].combine_chunks().filter(some)
+    columns = [pa.array(document_ids(texts), SCHEMA.field("id").type), origins, texts]
+    context.out.table(DOCUMENTS, pa.table(columns, schema=SCHEMA))
     return dict(stats)
 
 

@@ -16,7 +16,7 @@ import contextlib
 import io
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -201,9 +201,12 @@ class Reader:
         data = self.path(name, partition).read_bytes()
         return json.loads(data.decode("utf-8", "surrogatepass"))
 
-    def table(self, name: str, partition: int = 0) -> pa.Table:
-        """The table in a Parquet part."""
-        return pq.read_table(self.path(name, partition), memory_map=True)
+    def table(
+        self, name: str, partition: int = 0, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """The table in a Parquet part, or some columns of it."""
+        path = self.path(name, partition)
+        return pq.read_table(path, columns=columns and [*columns], memory_map=True)
 
     def tensors(self, name: str, partition: int = 0) -> dict[str, NDArray[Any]]:
         """The arrays in a safetensors part, memory-mapped and read-only."""

@@ -24,6 +24,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from models.text import Sentences
@@ -156,8 +157,8 @@ SUBWORDS: Step[LearnSubwords] = Step("subwords", 1, "subwords", learn_subwords)
 def encode(context: Context, readers: Mapping[str, Reader], params: Encode) -> Stats:
     """Encode a partition of pieces."""
     part = read_tokens(readers["tokens"]).partitions[0]
-    types, expansions = encode_pieces(read_tokenizer(readers["subwords"]), part.types)
-    ids, starts = expand(part.text.ids, part.text.starts, expansions)
+    types, sizes, subwords = encode_pieces(read_tokenizer(readers["subwords"]), part.types)
+    ids, starts = expand(part.text.ids, part.text.starts, sizes, subwords)
     text = Sentences(ids, starts, part.text.documents)
     return write_tokens(context.out, types, text, part.characters)
 
@@ -165,11 +166,14 @@ def encode(context: Context, readers: Mapping[str, Reader], params: Encode) -> S
 ENCODE: Step[Encode] = Step("encode", 2, "tokens", encode)
 
 
-def encode_pieces(tokenizer: Tokenizer, pieces: Sequence[str]) -> tuple[list[str], list[list[int]]]:
+def encode_pieces(
+    tokenizer: Tokenizer, pieces: Sequence[str]
+) -> tuple[list[str], NDArray[np.int64], NDArray[np.int32]]:
     """Subwords of strings without blanks.
 
     Returns:
-        distinct subwords in the order of first appearance, and each piece as indices into them.
+        distinct subwords in the order of first appearance; how many each piece has; those of all
+        pieces, one after another, as indices into the distinct ones.
     """
     ids = [
         encoding.ids
@@ -178,9 +182,10 @@ def encode_pieces(tokenizer: Tokenizer, pieces: Sequence[str]) -> tuple[list[str
             list(pieces[i : i + _BATCH]), add_special_tokens=False
         )
     ]
-    order = {id_: i for i, id_ in enumerate(dict.fromkeys(id_ for each in ids for id_ in each))}
-    types = [str(tokenizer.id_to_token(id_)) for id_ in order]
-    return types, [[order[id_] for id_ in each] for each in ids]
+    sizes = np.array([len(each) for each in ids], np.int64)
+    flat = pa.array([id_ for each in ids for id_ in each], pa.int64()).dictionary_encode()
+    types = [str(tokenizer.id_to_token(id_)) for id_ in flat.dictionary.to_pylist()]
+    return types, sizes, flat.indices.to_numpy()
 
 
 def read_tokenizer(reader: Reader) -> Tokenizer:
@@ -207,8 +212,9 @@ def load_tokenizer(text: str) -> Tokenizer:
 def subword_sentences(tokenizer: Tokenizer, sentences: list[list[str]]) -> list[list[str]]:
     """Sentences of pieces as sentences of subwords."""
     pieces = list(dict.fromkeys(piece for sentence in sentences for piece in sentence))
-    types, expansions = encode_pieces(tokenizer, pieces)
-    tokens = {p: [types[i] for i in e] for p, e in zip(pieces, expansions, strict=True)}
+    types, sizes, ids = encode_pieces(tokenizer, pieces)
+    parts = np.split(ids, np.cumsum(sizes))
+    tokens = {p: [types[i] for i in part] for p, part in zip(pieces, parts, strict=False)}
     return [[token for piece in sentence for token in tokens[piece]] for sentence in sentences]
 
 

@@ -11,7 +11,8 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.errors import InputError
-from tasks.tokenize import TYPES_SCHEMA, Tokenize, tokenize_text
+from tasks.tokenize import TYPES_SCHEMA, Tokenize, tokenize_text, word_strings
 
 if TYPE_CHECKING:
     from models.kernels.words import Words
@@ -79,17 +80,14 @@ def _blocks(paths: Sequence[str]) -> Iterator[tuple[NDArray[np.uint8], int]]:
 
     for path in paths:
         with _opened(path) as file:
-            rest, more = b"", True
+            rest, more = bytearray(), True
             while more:
-                chunk = file.read(BLOCK)
-                more = len(chunk) > 0
-                cut = max(chunk.rfind(b"\n"), chunk.rfind(b" ")) + 1 if more else 0
-                if more and not cut:
-                    rest += chunk
-                    continue
-                text = bytearray(rest + chunk[:cut] + bytes(PADDING))
-                yield np.frombuffer(text, np.uint8), len(text) - PADDING
-                rest = chunk[cut:]
+                text = rest + bytearray(BLOCK + PADDING)
+                read = file.readinto(memoryview(text)[len(rest) : -PADDING])  # type: ignore[attr-defined]
+                end, more = len(rest) + read, read > 0
+                cut = max(text.rfind(b"\n", 0, end), text.rfind(b" ", 0, end)) + 1 if more else end
+                yield np.frombuffer(text, np.uint8), cut
+                rest = text[cut:end]
 
 
 @contextlib.contextmanager
@@ -121,19 +119,17 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 
 def _decoded(words: Words) -> pa.Table:
     """The table as strings."""
-    n = len(words)
-    ends, letters = words.ends[: n + 1], words.letters[: words.ends[n]]
-    buffers: list[Any] = [None, pa.py_buffer(ends), pa.py_buffer(letters)]
-    types = pa.Array.from_buffers(pa.large_binary(), n, buffers)
     try:
-        types = types.cast(pa.large_string())
+        types = word_strings(words)
     except pa.ArrowInvalid:
-        wrong = next(word for word in types.to_pylist() if not _is_utf8(word))
+        cuts = words.ends[: len(words) + 1].tolist()
+        all_words = (words.letters[a:b].tobytes() for a, b in pairwise(cuts))
+        wrong = next(word for word in all_words if not _is_utf8(word))
         raise InputError(
             f"the text is not UTF-8: it has the word {wrong[:40]!r}",
             remedy="convert it first, as `iconv -f LATIN1 -t UTF-8` does",
         ) from None
-    return pa.table([types, pa.array(words.counts[:n])], schema=TYPES_SCHEMA)
+    return pa.table([types, pa.array(words.counts)], schema=TYPES_SCHEMA)
 
 
 def _is_utf8(word: bytes) -> bool:

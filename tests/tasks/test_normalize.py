@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.normalize import NORMALIZE, Normalize, NormalizeStep, normalize_line, normalize_text
+from tasks.normalize import (
+    NORMALIZE,
+    Normalize,
+    NormalizeStep,
+    document_id,
+    normalize_line,
+    normalize_text,
+)
 from tasks.runner import Runner
 from tasks.store import Store
 from tasks.wikipedia import strip_wikitext
@@ -208,6 +215,26 @@ def test_no_line_takes_more_than_linear_time(unit: str) -> None:
     began = time.process_time()
     normalize_text("&" + unit * (200_000 // len(unit)) + "@", ALL)
     assert time.process_time() - began < 5  # quadratic time would be minutes
+
+
+@pytest.mark.parametrize(
+    "params",
+    [PLAIN, Normalize("NFKC", lowercase=True), Normalize(casefold=True), Normalize("none"),
+     Normalize(accents=True, quotes=True, dashes=True, mojibake=True), Normalize(invisible=False),
+     Normalize(whitespace=False), Normalize(digits="zero"), Normalize(markup="wikitext")],
+)  # fmt: skip
+def test_the_step_does_to_many_what_is_done_to_one(store: Store, params: Normalize) -> None:
+    # Every character alone and beside marks that it may be composed with; every blank everywhere.
+    characters = [chr(c) for c in [*range(0xD800), *range(0xE000, 0x10000)]]
+    raw = [f"A{c}b" for c in characters] + [f"{c}\u0301" for c in characters[:0x600]]
+    raw += ["".join(letters) for n in range(6) for letters in product(" \nA", repeat=n)]
+    artifact = Runner(store).map(
+        NORMALIZE, {"documents": documents(store, raw)}, NormalizeStep(params)
+    )
+    expected = [text for each in raw if (text := normalize_text(each, params))]
+    assert texts(store, artifact) == [expected]
+    table = store.reader(artifact).table("documents.parquet")
+    assert table["id"].to_pylist() == [document_id(text) for text in expected]
 
 
 def test_the_step_counts_what_each_switch_changed_and_keys_its_libraries(store: Store) -> None:

@@ -8,8 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nltk.tokenize.destructive import NLTKWordTokenizer
 
@@ -23,6 +24,7 @@ from tasks.tokenize import (
     Tokenize,
     TokenizeStep,
     read_tokens,
+    tokenize_column,
     tokenize_text,
 )
 from tests.tasks.corpora import documents
@@ -72,6 +74,38 @@ def test_every_character_is_in_exactly_one_token(text: str, params: Tokenize) ->
         joined for line in text.split("\n") if (joined := "".join(line.split()))
     ]
     assert all(token and not any(map(str.isspace, token)) for s in sentences for token in s)
+
+
+@given(text=st.text(st.sampled_from("ab1_'’.,-\x00\x7f$"), max_size=20))
+def test_ascii_is_cut_by_the_same_rules(text: str) -> None:
+    alone, beside = tokenize_text(text, WORDS), tokenize_text(f"{text}。", WORDS)
+    assert beside == [[*(alone[0] if alone else []), "。"]]
+
+
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    texts=st.lists(st.lists(anything).map("\u2003".join), max_size=20),
+    params=st.sampled_from([WORDS, WHITESPACE]),
+    batch=st.integers(1, 300),
+)
+def test_large_partitions_give_what_small_ones_give(
+    monkeypatch: pytest.MonkeyPatch, texts: list[str], params: Tokenize, batch: int
+) -> None:
+    monkeypatch.setattr("tasks.tokenize._BATCH", batch)
+    column = pa.chunked_array([pa.array(["x", *texts], pa.large_string())[1:]])
+    results = []
+    for large in (0, 1 << 40):
+        monkeypatch.setattr("tasks.tokenize._LARGE", large)
+        types, text, characters = tokenize_column(column, params)
+        found = [text.ids, text.starts, text.documents, characters]
+        results.append((types, *(array.tolist() for array in found)))
+    assert results[0] == results[1]
+    kept = [sentence for text in texts for sentence in tokenize_text(text, params)]
+    assert len(results[0][2]) == len(kept) + 1
 
 
 @given(text=anything)
