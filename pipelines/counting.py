@@ -96,7 +96,9 @@ class Counting:
     def at(config: RunConfig, settings: Settings, observer: Observer) -> Counting:
         """Count with the store of a place."""
         store = Store(settings.store, settings.home / "cache")
-        return Counting(config.corpus, Runner(store, observer=OnlyWork(observer)))
+        return Counting(
+            config.corpus, Runner(store, resources=settings.resources, observer=OnlyWork(observer))
+        )
 
     def corpus(self) -> Corpus:
         """The corpus, read or found."""

@@ -54,7 +54,13 @@ def job(config: RunConfig) -> Job:
     settings = Settings.load()
     store = Store(settings.store, settings.home / "cache")
     ray = RayCluster(settings.ray_address or None, settings.threads)
-    runner = Runner(store, ray, visible=True, observer=Shown(watching.get()))
+    runner = Runner(
+        store,
+        ray,
+        visible=True,
+        resources=settings.resources,
+        observer=Shown(watching.get()),
+    )
     run_id = str(flow_run.get_id() or "")
     return Job(config, settings, runner, effect, {"flow_run_id": run_id})
 

@@ -159,6 +159,7 @@ class Job:
         tags = self.tags(corpus, name)
         resources = Resources(
             threads=self.settings.threads,
+            memory=int(self.settings.memory),
             workers=self.settings.workers if learns else 1,
             gpus=self.settings.gpus if learns else 0,
             tracking_uri=self.settings.tracking_uri,

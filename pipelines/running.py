@@ -28,7 +28,9 @@ def run_directly(
         if not verbose:
             quieten(settings.home / "logs" / "run.log")
         store = Store(settings.store, settings.home / "cache")
-        return Job(config, settings, Runner(store, observer=watch)).run()
+        return Job(
+            config, settings, Runner(store, resources=settings.resources, observer=watch)
+        ).run()
 
 
 def run_flow(

@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import available_timezones
 
-from pydantic import AfterValidator, AliasChoices, Field, ValidationError
+from pydantic import AfterValidator, AliasChoices, ByteSize, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pipelines.wording import plainly
 from tasks.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tasks.step import Resources
 
 
 def _cpus() -> int:
@@ -36,6 +39,7 @@ class Settings(BaseSettings):
         store: a folder, or any URL that fsspec knows (``s3://bucket/prefix``).
         tracking_uri: where MLflow keeps runs and registered models.
         ray_address: of a running Ray to compute on; empty starts one for each run.
+        memory: bytes that the tables of a step may take; what is larger goes through the disk.
         threads: threads that a step may use, and the CPUs of a Ray started here.
         workers: processes of a distributed training.
         gpus: GPUs of each of these workers.
@@ -51,6 +55,7 @@ class Settings(BaseSettings):
         validation_alias=AliasChoices("LEXLOOM_TRACKING_URI", "MLFLOW_TRACKING_URI"),
     )
     ray_address: str = ""
+    memory: ByteSize = Field(default=ByteSize(2**30), ge=2**20)
     threads: int = Field(default_factory=_cpus, ge=1)
     workers: int = Field(default=1, ge=1)
     gpus: int = Field(default=0, ge=0)
@@ -66,6 +71,13 @@ class Settings(BaseSettings):
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def resources(self) -> Resources:
+        """With what the steps of a run work that is no training."""
+        from tasks.step import Resources
+
+        return Resources(threads=self.threads, memory=int(self.memory))
 
     @staticmethod
     def load() -> Settings:

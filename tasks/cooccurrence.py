@@ -257,7 +257,7 @@ def _stretch(
 
 
 PAIRS: Step[Cooccurrence] = Step("pairs", 1, "pairs", count_pairs)
-COOCCURRENCE: Step[Cooccurrence] = Step("cooccurrence", 1, "cooccurrence", add_pairs)
+COOCCURRENCE: Step[Cooccurrence] = Step("cooccurrence", 1, "cooccurrence", add_pairs, threaded=True)
 
 
 def count_cooccurrence(

@@ -118,7 +118,7 @@ def map_counts(context: Context, readers: Mapping[str, Reader], params: Whole) -
 
 
 NGRAMS: Step[Windows] = Step("ngrams", 1, "ngrams", count_windows)
-MAP: Step[Whole] = Step("ngrams-map", 1, "ngrams", map_counts)
+MAP: Step[Whole] = Step("ngrams-map", 1, "ngrams", map_counts, threaded=True)
 
 
 def count_ngrams(runner: Runner, tokens: Artifact, vocabulary: Artifact, order: int) -> Artifact:

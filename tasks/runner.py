@@ -110,10 +110,13 @@ class Runner:
             inputs: artifacts by role.
             params: its parameters, a frozen dataclass.
             label: tells this use of the step from others in lists ("train").
-            resources: in place of the runner's own.
+            resources: in place of the runner's own, of whose threads a step gets one unless it
+                uses more.
             in_driver: compute here even if there is a Ray; for steps that start workers themselves.
         """
-        resources = resources or self.resources
+        if resources is None:
+            threads = self.resources.threads if step.threaded else 1
+            resources = replace(self.resources, threads=threads)
         name = f"{step.name} {label}".strip()
 
         def progress(done: int, total: int, unit: str) -> None:

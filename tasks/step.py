@@ -69,12 +69,14 @@ class Step(Generic[P]):
         version: raised whenever its output changes for the same inputs and parameters.
         kind: of the artifact that it makes.
         run: reads its inputs by role and writes parts to ``context.out``.
+        threaded: whether it makes use of more than one thread.
     """
 
     name: str
     version: int
     kind: str
     run: Callable[[Context, Mapping[str, Reader], P], Stats]
+    threaded: bool = False
 
 
 def execute(
