@@ -75,7 +75,7 @@ GOLDEN: dict[str, tuple[int, str]] = {
     "normalize train": (2, "8c5ca6d54ef4e4f4"),
     "dedup train": (1, "b9d167456177c43c"),
     "split valid": (1, "df6aff06f6acbc71"),
-    "tokenize train": (2, "66f9fb3515c4d087"),
+    "tokenize train": (3, "66f9fb3515c4d087"),
     "types": (1, "b122e57e0fc75a56"),
     "vocabulary": (1, "fd157b4b48377fd1"),
 }
