@@ -344,11 +344,10 @@ def _listed(column: pa.ChunkedArray, split: Pieces) -> Listed:
 
 def _batches(column: pa.ChunkedArray) -> Iterator[pa.Array]:
     """Runs of texts of about ``_BATCH`` bytes, or one that is longer."""
-    for chunk in column.chunks:
+    for chunk in filter(len, column.chunks):
         batch = np.cumsum(pc.binary_length(chunk).to_numpy()) // _BATCH
         for a, b in pairwise([0, *(np.flatnonzero(np.diff(batch)) + 1).tolist(), len(chunk)]):
-            if b > a:
-                yield chunk.slice(a, b - a)
+            yield chunk.slice(a, b - a)
 
 
 def _pieces(
@@ -360,15 +359,11 @@ def _pieces(
     """
     lines = pc.split_pattern(texts, "\n")
     flat = lines.flatten()
-    if split is str.split:
-        lists = pc.utf8_split_whitespace(flat)  # the white space of Python, at Arrow's speed
-    else:
-        lists = pa.array(map(split, flat.to_pylist()), pa.list_(pa.large_string()))
-    pieces = lists.flatten()
-    some = pc.binary_length(pieces).to_numpy() > 0  # white space at a line's ends leaves empty ones
-    sizes = _sums(some, lists)
+    # Not Arrow's utf8_split_whitespace: it now and then keeps a blank at the end of a text.
+    lists = pa.array(map(split, flat.to_pylist()), pa.list_(pa.large_string()))
+    sizes = pc.list_value_length(lists).to_numpy().astype(np.int64)
     characters = pc.utf8_length(flat).to_numpy().astype(np.int64)[sizes > 0] + 1
-    return pieces.filter(pa.array(some)), sizes[sizes > 0], _sums(sizes > 0, lines), characters
+    return lists.flatten(), sizes[sizes > 0], _sums(sizes > 0, lines), characters
 
 
 def _sums(values: NDArray[np.bool_], lists: pa.ListArray) -> NDArray[np.int64]:
