@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
 import signal
 import sys
@@ -182,6 +183,9 @@ app.command()(cli_corpus.gc)
 
 def main() -> None:
     """Run the command line; errors that a person can mend are told in one message."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files may be no text
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
     try:
         app()
