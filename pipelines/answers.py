@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,6 +103,22 @@ def surprise(opened: OpenedModel, text: str) -> dict[str, Any]:
             for token, score, is_known in zip(tokens, scores, known, strict=True)
         ],
     }
+
+
+def from_stdin() -> str:
+    """The text of standard input.
+
+    Raises:
+        InputError: there is none, or it is not UTF-8.
+    """
+    if sys.stdin is None:
+        raise InputError("standard input is closed", where="-", remedy="pipe a text in")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"not UTF-8 at byte {error.start}", where="-", remedy="convert it to UTF-8"
+        ) from None
 
 
 def _embeds(opened: OpenedModel) -> EmbedsWords:

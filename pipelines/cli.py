@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import io
 import os
 import signal
 import sys
@@ -182,6 +184,9 @@ app.command()(cli_corpus.gc)
 
 def main() -> None:
     """Run the command line; errors that a person can mend are told in one message."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files may be no text
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
     try:
         app()
@@ -196,10 +201,27 @@ def main() -> None:
         if isinstance(error, LexloomError):
             sys.stderr.write(f"lexloom: {error}\n")
             sys.exit(2 if isinstance(error, ConfigError | InputError) else 1)
-        sys.stderr.write(
-            f"lexloom: {type(error).__name__}: {error}\n  -> --verbose shows where it happened\n"
-        )
+        sys.stderr.write(f"lexloom: {_unforeseen(error)}\n")
         sys.exit(1)
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def _unforeseen(error: Exception) -> str:
+    """What is said of an error that nobody foresaw; of the machine's faults, what to do."""
+    place = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
+    if isinstance(error, OSError) and error.errno in FULL:
+        return (
+            f"{place}there is no room left on the disk\n"
+            "  -> make room (lexloom gc shows what can go) and run it again: what was done is kept"
+        )
+    if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        reason = os.strerror(error.errno)
+        return f"{place}{reason}\n  -> name a folder that can be written to with --home"
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+        return "there is not enough memory for this\n  -> take smaller settings; see lexloom plan"
+    return f"{type(error).__name__}: {error}\n  -> --verbose shows where it happened"
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -248,7 +247,6 @@ def perplexity(
     from pipelines import answers
     from tasks.registry import open_model
 
-    answer = answers.surprise(
-        open_model(model, settings.tracking_uri), sys.stdin.read() if text == "-" else text
-    )
+    given = answers.from_stdin() if text == "-" else text
+    answer = answers.surprise(open_model(model, settings.tracking_uri), given)
     print_json(answer) if as_json else out().print(answers.surprise_table(answer))

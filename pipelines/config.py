@@ -6,7 +6,8 @@ Whatever is wrong with a config is found here, before anything starts, and told 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -22,6 +23,8 @@ from tasks.promotion import Gate
 
 Key = tuple[str | int, ...]
 """The way to a value in nested mappings and lists."""
+MAX_INT = 2**63 - 1
+"""Whole numbers are those of 64 bits: what computes with them knows no others."""
 CHANGED = 0
 """In place of a line, for a value that was changed after it was read."""
 
@@ -68,9 +71,34 @@ def parse(
     """
     value = named(value)
     try:
-        return RunConfig.model_validate(value)
+        config = RunConfig.model_validate(value)
     except ValidationError as error:
         raise _explain(error.errors()[0], value, source, marks) from None
+    for path, problem, remedy in _odd_numbers(config.model_dump(), value):
+        raise ConfigError(problem, where=place(path, source, marks), remedy=remedy)
+    return config
+
+
+def _odd_numbers(made: Any, given: Any, path: Key = ()) -> Iterator[tuple[Key, str, str]]:
+    """What pydantic takes for a number and we do not: yes and no, and what no machine word holds.
+
+    Args:
+        made: the validated value.
+        given: what it was made of, as far as it was said.
+        path: to both.
+    """
+    if isinstance(made, Mapping | list | tuple):
+        items = made.items() if isinstance(made, Mapping) else enumerate(made)
+        for key, item in items:
+            yield from _odd_numbers(item, child(given, key), (*path, key))
+    elif isinstance(made, bool) or not isinstance(made, int | float):
+        return
+    elif isinstance(given, bool):
+        yield path, f"must be a number, not {str(given).lower()}", "write digits, such as 10"
+    elif not math.isfinite(made):
+        yield path, f"must be a finite number, not {made}", "write a number such as 0.025 or 1e-3"
+    elif isinstance(made, int) and made > MAX_INT:
+        yield path, f"must be at most {MAX_INT}, not {made}", "lower it"
 
 
 def named(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from pipelines.console import span
 from tasks.artifacts import Manifest
 from tasks.corpus import Corpus
 from tasks.errors import InputError
+from tasks.export.aside import written_aside
 from tasks.garbage import Garbage
 from tasks.lineage import Holding, Key
 from tasks.registry import Version
@@ -27,6 +30,8 @@ SHOWN = 20
 """Documents, or pieces of garbage, that are listed one by one."""
 START = 60
 """Characters of a document that are shown."""
+LONGEST = 1_000
+"""Characters of a cell: one word without end would push the others out of the table."""
 
 
 def whereabouts(
@@ -144,16 +149,26 @@ def write_counts(table: pa.Table, path: Path) -> None:
     Raises:
         InputError: the file cannot be written.
     """
+    if str(path) == "-":
+        sys.stdout.buffer.writelines(_lines(table))
+        return
+    if path.is_dir():
+        raise InputError("this is a folder", where=str(path), remedy="name a file in it")
+    if not path.parent.is_dir():
+        raise InputError("there is no such folder", where=str(path.parent), remedy="make it first")
     try:
-        if path.suffix == ".parquet":
-            pq.write_table(table, path, compression="zstd")
-        elif str(path) == "-":
-            sys.stdout.buffer.writelines(_lines(table))
-        else:
-            with path.open("wb") as file:
-                file.writelines(_lines(table))
+        # A device or a pipe is written to; a file is replaced, once the new one is whole.
+        replaced = path.is_file() or not path.exists()
+        place = written_aside(path.resolve()) if replaced else nullcontext(path)
+        with place as file:
+            if path.suffix == ".parquet":
+                pq.write_table(table, file, compression="zstd")
+            else:
+                with file.open("wb") as lines:
+                    lines.writelines(_lines(table))
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from None
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise InputError(f"cannot be written: {reason}", where=str(path)) from None
 
 
 def _lines(table: pa.Table) -> Iterator[bytes]:
@@ -166,6 +181,8 @@ def _lines(table: pa.Table) -> Iterator[bytes]:
 
 
 def _plain(value: object) -> str:
-    """A value in one line; what would move the cursor is spelt out."""
+    """A value in one line; what would move the cursor is spelt out, what is endless is cut."""
     text = value if isinstance(value, str) else str(value)
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    more = len(text) - LONGEST
+    end = f"... and {more:,} more characters" if more > 0 else ""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:LONGEST]) + end

@@ -203,8 +203,9 @@ class Counting:
         """Pairs of words and how much they stand together, the most first, ties by their ranks."""
         tokens, vocabulary = self._laid_under(min_count, ())
         counted = count_cooccurrence(self.runner, tokens, vocabulary, settings)
-        entries = list(read_cooccurrence(self._read(counted)).entries())
-        rows, columns, weights = map(np.concatenate, zip(*entries, strict=True))
+        parts = read_cooccurrence(self._read(counted)).entries()
+        none = (np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0))
+        rows, columns, weights = map(np.concatenate, zip(none, *parts, strict=True))
         order, words = np.argsort(-weights, kind="stable"), self._words(vocabulary)
         both = [pa.DictionaryArray.from_arrays(ids[order], words) for ids in (rows, columns)]
         return pa.table([*both, pa.array(weights[order])], names=["word", "beside", "weight"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,11 @@ from pipelines.wording import suggestion
 from tasks.errors import ConfigError, InputError
 from tasks.evaluation.sets import ANALOGY, SIMILARITY, find_set
 from tasks.places import STDIN, find_files, is_local
+
+UNREADABLE = (yaml.YAMLError, RecursionError, ValueError)
+"""What reading YAML ends with: brackets thousands deep and days that no month has among them."""
+MAX_VALUES = 100_000
+"""In a config with its aliases written out; a few lines of them can stand for billions."""
 
 
 def load(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
@@ -34,11 +40,13 @@ def load(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
         ) from None
     try:
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        if not _is_small(tree):
+            raise ValueError(f"its aliases stand for more than {MAX_VALUES:,} values")
         value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except UNREADABLE as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "unreadable"
+        problem = getattr(error, "problem", None) or _problem(error)
         raise ConfigError(
             f"this is not YAML: {problem}",
             where=f"{path}{line}",
@@ -73,8 +81,8 @@ def override(value: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]
             )
         _known(changed, keys, change)
         try:
-            item = yaml.safe_load(text)
-        except yaml.YAMLError:
+            item = yaml.safe_load(text) if _is_small(yaml.compose(text, yaml.SafeLoader)) else text
+        except UNREADABLE:
             item = text
         changed = _replaced(changed, keys, item, text)
     return changed
@@ -116,10 +124,10 @@ def anchored(value: dict[str, Any], folder: Path) -> dict[str, Any]:
     """
 
     def path(name: Any, *, must_exist: bool) -> Any:
-        if not isinstance(name, str) or not is_local(name):
+        if not isinstance(name, str) or not name or not is_local(name):
             return name
         there = folder / name
-        return str(there) if there.exists() or not must_exist else name
+        return str(there) if not must_exist or os.path.exists(there) else name
 
     def under(section: Any, changes: Mapping[str, bool]) -> Any:
         if not isinstance(section, Mapping):
@@ -194,6 +202,25 @@ def _replaced(value: Any, keys: Sequence[str], item: Any, text: str) -> Any:
         ]
     value = value or {}
     return {**value, key: _replaced(value.get(key), rest, item, text)}
+
+
+def _is_small(tree: Any) -> bool:
+    """Whether a YAML tree has few values, each alias written out, and none that holds itself."""
+    waiting, seen = [tree], 0
+    while waiting and seen <= MAX_VALUES:
+        node = waiting.pop()
+        seen += 1
+        if isinstance(node, yaml.MappingNode):
+            waiting += [item for pair in node.value for item in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+    return seen <= MAX_VALUES
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    return str(error) if isinstance(error, ValueError) else getattr(error, "reason", "unreadable")
 
 
 def _mark(node: Any, at: Key, marks: dict[Key, int], path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,8 @@ def resolve(
     if recipe in RECIPES:
         value, marks, source = RECIPES[recipe]().model_dump(mode="json"), {}, ""
     else:
-        path = Path(recipe).expanduser()
-        if not path.exists():
+        path = Path(os.path.expanduser(recipe))
+        if not recipe or not os.path.exists(path):
             folder = "" if path.is_absolute() else f" in {Path.cwd()}"
             raise ConfigError(
                 f"there is no recipe {recipe!r}, and no such file{folder}",

@@ -154,7 +154,14 @@ def prepare_environment(settings: Settings, *, verbose: bool = False) -> None:
         values |= {"PREFECT_LOGGING_LEVEL": "WARNING", "PREFECT_LOGGING_SERVER_LEVEL": "ERROR"}
     for name, value in values.items():
         os.environ.setdefault(name, value)
-    home.mkdir(parents=True, exist_ok=True)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"this folder cannot be made: {os.strerror(error.errno or 0)}",
+            where=str(home),
+            remedy="name one that can be written to with --home or LEXLOOM_HOME",
+        ) from None
     if not token.exists():
         token.parent.mkdir(mode=0o700, exist_ok=True)
         _write_secret(token)

@@ -145,7 +145,8 @@ class Manifest:
     def to_json(self) -> str:
         """The text of the manifest file."""
         value = {"format": FORMAT, "content": self.content, **dataclasses.asdict(self)}
-        return json.dumps(value, ensure_ascii=False, indent=1)
+        # Names of files may be no text: what stands for their bytes has no UTF-8 of its own.
+        return json.dumps(value, indent=1)
 
     @staticmethod
     def from_json(text: str) -> Manifest:

@@ -53,6 +53,8 @@ ROWS_PART, TABLE_PART, ABOUT_PART = (
     "cooccurrence.safetensors",
     "cooccurrence.json",
 )
+MAX_WINDOW = 1_000
+"""Words of a window. Pairs are as many as words times this, so more is never meant."""
 ENTRIES = 1 << 22
 """Entries of a stretch, about 50 MB."""
 
@@ -66,7 +68,9 @@ _TOKEN_BYTES = 16
 class Cooccurrence:
     """What is counted, and with which weight."""
 
-    window: Annotated[int, Field(ge=1, description="Farthest distance that counts")] = 10
+    window: Annotated[
+        int, Field(ge=1, le=MAX_WINDOW, description="Farthest distance that counts")
+    ] = 10
     weights: Annotated[
         Literal["harmonic", "flat"], Field(description="1 / distance, or 1 for every pair")
     ] = "harmonic"
@@ -82,8 +86,8 @@ class Cooccurrence:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     def __post_init__(self) -> None:
-        if self.window < 1:
-            raise ValueError(f"window must be at least 1, not {self.window}")
+        if not 1 <= self.window <= MAX_WINDOW:
+            raise ValueError(f"window must be from 1 to {MAX_WINDOW:,}, not {self.window}")
         if self.scale > _LARGEST:
             raise ValueError(
                 f"a window of {self.window} is too wide for exact harmonic weights: 1 / distance "

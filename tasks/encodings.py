@@ -44,7 +44,13 @@ codecs.register_error("lexloom.mark", _mark)
 
 def canonical(encoding: str) -> str:
     """Python's one name for an encoding of text; LookupError if there is no such encoding."""
-    "".encode(encoding)  # a codec that is not between bytes and text is refused here
+    try:
+        # Refused are codecs that are not between bytes and text, and those of domain names, which
+        # can do nothing about bytes that are no text.
+        "".encode(encoding)
+        b"a-\xff".decode(encoding, "lexloom.mark")
+    except UnicodeError:
+        raise LookupError(f"{encoding} is no encoding of texts") from None
     name = codecs.lookup(encoding).name
     return "utf-8" if name == "utf-8-sig" else name
 
@@ -60,6 +66,20 @@ def keeps_lines(encoding: str) -> bool:
 def byte_order(start: bytes) -> str:
     """The encoding that a byte order mark at the start of a file tells, empty without one."""
     return next((name for mark, name in _MARKS.items() if start.startswith(mark)), "")
+
+
+def unmarked(encoding: str, start: bytes) -> str:
+    """UTF-16 or UTF-32 with the order of its bytes, for a file that begins without a mark.
+
+    By where its zeros are, else little-endian, as https://encoding.spec.whatwg.org reads it;
+    empty where all is ASCII without a zero, which would be read as rare Chinese characters.
+    """
+    if encoding not in ("utf-16", "utf-32") or byte_order(start):
+        return encoding
+    if start and start.isascii() and 0 not in start:
+        return ""
+    found = _wide(start)
+    return found if found.startswith(encoding) else f"{encoding}-le"
 
 
 def looks_binary(start: bytes) -> bool:

@@ -69,11 +69,23 @@ def _files(path: str, fetched: Path | None) -> list[Path]:
         )
     fetched.mkdir(parents=True, exist_ok=True)
     if path == STDIN:
+        if sys.stdin is None:
+            raise InputError("standard input is closed", where=STDIN, remedy="pipe a text in")
         return [_keep(sys.stdin.buffer, fetched, "stdin")]
     return list(_fetch(path, fetched))
 
 
 def _matches(path: str) -> list[Path]:
+    try:
+        return _named(path)
+    except (OSError, RuntimeError) as error:  # too long for a name; no such user behind ~
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"this cannot be looked up: {reason}", where=path) from None
+
+
+def _named(path: str) -> list[Path]:
+    if not path:
+        raise InputError("the path is empty", where="paths", remedy="name files or globs")
     literal = Path(path).expanduser()
     if literal.is_file():
         return [literal]

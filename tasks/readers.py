@@ -23,6 +23,7 @@ from tasks.encodings import (
     detect,
     keeps_lines,
     looks_binary,
+    unmarked,
 )
 from tasks.errors import InputError
 from tasks.html import extractor, page_encoding, pages
@@ -141,7 +142,7 @@ def _encoding(member: Member, extent: Extent, params: Ingest) -> str:
             return _look(next(members).file, params)
     # A mark of UTF-16 or UTF-32 is never valid UTF-8, so it cannot be mistaken.
     found = byte_order(member.file.peek(4)[:4]) if params.encoding == "utf-8" else ""
-    return found or params.encoding
+    return found or unmarked(params.encoding, member.file.peek(SAMPLE_BYTES)[:SAMPLE_BYTES])
 
 
 def _look(file: IO[bytes], params: Ingest) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import subprocess
+import sys
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -125,3 +129,56 @@ def test_a_model_is_found_from_a_document_and_kept_from_gc(
     assert kept["deleted"]
     again = json.loads(cli("run", str(recipe), "--direct", "--json").out)
     assert all(step["reused"] for step in again["steps"])
+
+
+def test_a_corpus_without_pairs_has_an_empty_table(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "alone.txt"
+    path.write_text("one\ntwo\n")
+    done = cli("corpus", "cooccurrence", str(path), "--json")
+    assert (done.code, json.loads(done.out)) == (0, []), done.err
+
+
+def test_a_word_without_end_hides_no_count(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "endless.txt"
+    path.write_text("x" * 50_000 + " loom loom\n")
+    done = cli("corpus", "vocab", str(path))
+    assert done.out.splitlines()[1].split() == ["2", "loom"]
+    assert "x... and 49,000 more characters" in done.out
+
+
+def test_a_table_that_cannot_be_written_leaves_the_old_one(
+    cli: Cli, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipelines import corpus_tables
+
+    out = tmp_path / "words.tsv"
+    assert cli("corpus", "vocab", str(file), "--out", str(out)).code == 0
+    before = out.read_bytes()
+
+    def full(table: object) -> Iterator[bytes]:
+        yield b"type\tcount\n"
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(corpus_tables, "_lines", full)
+    done = cli("corpus", "vocab", str(file), "--out", str(out))
+    assert (done.code, out.read_bytes()) == (2, before)
+    assert "No space left on device" in done.err
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".words")] == []
+
+
+def test_a_reader_that_has_enough_ends_it_in_silence(file: Path, tmp_path: Path) -> None:
+    big = tmp_path / "big.txt"
+    big.write_text("".join(f"w{i}\n" for i in range(50_000)))
+    command = "from pipelines.cli import main; main()"
+    words = ["corpus", "vocab", str(big), "--out", "-", "--home", str(tmp_path / "home")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == b"type\tcount\n"
+    process.stdout.close()
+    told = process.stderr.read().decode()
+    process.wait()
+    assert "lexloom:" not in told, told
+    assert "Traceback" not in told, told

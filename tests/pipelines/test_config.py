@@ -56,6 +56,19 @@ WRONG = {
         "corpus.train: must be a mapping, not 'a.txt'\n  -> write one of its keys below it: paths",
     ),
     "a family as number": (GOOD + "  ngram: 3\n", "families.ngram: must be a mapping, not 3"),
+    "yes as a number": (GOOD + "    dim: true\n", "word2vec.dim: must be a number, not true"),
+    "no end": (GOOD + "seed: 99999999999999999999\n", "seed: must be at most 9223372036854775807"),
+    "infinite": (GOOD + "gate: {slack: .inf}\n", "gate.slack: must be a finite number, not inf"),
+    "no such day": (GOOD + "seed: 2001-99-99\n", "not YAML: month must be in 1..12"),
+    "too deep": (GOOD + "seed: " + "[" * 5000, "not YAML: it is nested too deep"),
+    "holds itself": ("corpus: &a [*a]\n", "its aliases stand for more than 100,000 values"),
+    "billions in a few lines": (
+        "".join(
+            f"{k}: &{k} [{', '.join([v] * 9)}]\n"
+            for k, v in zip("abcdefghi", ["x", *(f"*{c}" for c in "abcdefgh")], strict=True)
+        ),
+        "its aliases stand for more than 100,000 values",
+    ),
     "families as list": (
         GOOD.replace("  word2vec:", "  - word2vec"),
         "families: must be a mapping, not a list",
@@ -133,6 +146,9 @@ def test_a_family_is_named_by_its_key(tmp_path: Path) -> None:
         "corpus.train.paths.7=a": "there is no setting '7' in corpus.train.paths",
         "families.word2vec.dim": "an override has the form a.b=c",
         "families.word2vec.dim=wide": "must be a whole number",
+        "families.word2vec.dim=true": "must be a number, not true",
+        "corpus.train.format=2001-99-99": "must be one of",
+        "seed=" + "[" * 5000: "must be a whole number",
     }.items(),
 )
 def test_a_change_that_fits_nowhere_is_an_error(change: str, message: str) -> None:

@@ -170,6 +170,9 @@ def test_what_64_bits_do_not_hold_is_refused(store: Store, monkeypatch: pytest.M
     with pytest.raises(ValueError, match="window of 29 is too wide"):
         Cooccurrence(29)
     assert Cooccurrence(1000, "flat").scale == 1
+    for window in (0, 1001, 10**30):  # at once, whatever its common multiple would be
+        with pytest.raises(ValueError, match="window must be from 1 to 1,000"):
+            Cooccurrence(window)
     asked = Cooccurrence(1)
     monkeypatch.setattr(Cooccurrence, "by_distance", lambda self: np.array([0, 1 << 60]))
     with pytest.raises(InputError, match="too large for exact weights"):

@@ -16,6 +16,7 @@ from tasks.encodings import (
     detect,
     keeps_lines,
     looks_binary,
+    unmarked,
 )
 
 SAMPLES = {
@@ -38,6 +39,17 @@ def test_auto_finds_the_encoding(encoding: str) -> None:
     assert detect(io.BytesIO(data)) == encoding
     if keeps_lines(encoding):  # what is not ASCII may come late
         assert detect(io.BytesIO(b"plain text\n" * 20_000 + data)) == encoding
+
+
+def test_a_wide_file_without_a_mark_is_read_by_its_zeros() -> None:
+    text = "The loom stood by the window."
+    for encoding in ("utf-16", "utf-32"):
+        for order in ("le", "be"):
+            assert unmarked(encoding, text.encode(f"{encoding}-{order}")) == f"{encoding}-{order}"
+        assert unmarked(encoding, text.encode(encoding)) == encoding  # the decoder takes the mark
+        assert unmarked(encoding, text.encode()) == ""  # ASCII, and no Chinese
+    assert unmarked("utf-16", "窗边".encode("utf-16-le")) == "utf-16-le"
+    assert unmarked("koi8-r", b"loom") == "koi8-r"
 
 
 def test_auto_takes_damage_for_damage() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -54,6 +55,10 @@ def test_a_source_is_its_bytes_not_its_place(tmp_path: Path, store: Store) -> No
         (Source(), ConfigError, "no files are named"),
         (Source((SAMPLE,), encoding="utf-99"), ConfigError, "no such encoding"),
         (Source((SAMPLE,), encoding="hex"), ConfigError, "no such encoding"),
+        (Source((SAMPLE,), encoding="idna"), ConfigError, "no such encoding"),
+        (Source(("a" * 5000,)), InputError, "cannot be looked up"),
+        (Source(("~nobody-here/a.txt",)), InputError, "cannot be looked up"),
+        (Source(("",)), InputError, "the path is empty"),
         (Source(format="dataset"), ConfigError, "no data set is named"),
         (Source(format="dataset", dataset="./none"), InputError, "cannot be loaded"),
     ],
@@ -160,6 +165,21 @@ def test_files_come_over_http(store: Store, tmp_path: Path) -> None:
         (folder / "a.txt").write_text("changed on the server\n")
         assert names(store, url)[0][1] == b"changed on the server\n"
         server.shutdown()
+
+
+def test_standard_input_that_is_closed_says_so(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InputError, match="standard input is closed"):
+        import_source(store, Source(("-",)))
+
+
+def test_a_file_may_have_a_name_that_is_no_text(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.txt")
+    path.write_text("woven\n")
+    for _ in range(2):  # written down, and found again
+        assert names(store, str(path))[0][1] == b"woven\n"
 
 
 def test_standard_input_is_a_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
