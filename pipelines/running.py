@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 from rich.console import Console
 
 from pipelines.config import RunConfig
@@ -80,5 +82,19 @@ def start_server(home: Path) -> None:
 
     with (home / "prefect.lock").open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
+        end_orphans(home)
         with ThreadPoolExecutor(1) as threads:
             threads.submit(start).result()
+
+
+def end_orphans(home: Path) -> None:
+    """End temporary servers of this home whose runs were killed: nobody else would."""
+    for process in psutil.process_iter(["ppid", "cmdline"]):
+        if process.info["ppid"] != 1 or os.getpid() == 1:
+            continue
+        if "prefect.server.api.server:create_app" not in (process.info["cmdline"] or []):
+            continue
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("PREFECT_HOME") == str(home / "prefect"):
+                process.terminate()
+                process.wait(10)

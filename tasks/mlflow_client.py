@@ -20,6 +20,7 @@ from tasks.errors import ConfigError
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+ADDRESSES = "give sqlite:////absolute/path/mlflow.db, http://host:port or the like"
 SERVER_MAJOR = 3
 """The first major version of MLflow that keeps models as we register them."""
 
@@ -35,9 +36,21 @@ def sqlite_path(tracking_uri: str) -> Path | None:
 def answering(tracking_uri: str) -> Iterator[None]:
     """Failures to reach MLflow as ConnectionError, which is worth another try."""
     from mlflow.exceptions import MlflowException
+    from mlflow.tracking.registry import UnsupportedModelRegistryStoreURIException
+    from sqlalchemy.exc import DatabaseError
 
     try:
         yield
+    except UnsupportedModelRegistryStoreURIException as error:
+        raise ConfigError(
+            "MLflow knows no such address", where=tracking_uri, remedy=ADDRESSES
+        ) from error
+    except DatabaseError as error:
+        raise ConfigError(
+            f"the database of MLflow cannot be used: {error.orig}",
+            where=tracking_uri,
+            remedy="if it is no database, move it away: a new one is made",
+        ) from error
     except MlflowException as error:
         first = str(error).splitlines()[0]
         if "out-of-date database schema" in first:
@@ -67,7 +80,7 @@ def connect(tracking_uri: str) -> MlflowClient:
         raise ConfigError(
             f"{tracking_uri!r} is no address of an MLflow",
             where="MLFLOW_TRACKING_URI",
-            remedy="give sqlite:////absolute/path/mlflow.db, http://host:port or the like",
+            remedy=ADDRESSES,
         )
     from mlflow import MlflowClient
 

@@ -24,7 +24,7 @@ CONTENT = "lexloom.content"
 SCORES = "lexloom.scores"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
-_REFERENCE = re.compile(rf"(?:models:/)?({_NAME.pattern})(?:@([A-Za-z0-9_-]+)|/([0-9]+))")
+_REFERENCE = re.compile(rf"(?:models:/)?({_NAME.pattern})(?:@([A-Za-z0-9_-]+)|/([0-9]{{1,9}}))")
 
 
 @dataclass(frozen=True)

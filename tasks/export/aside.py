@@ -12,6 +12,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from tasks.errors import InputError
+
 STALE_SECONDS = 60.0
 """What nobody holds and is older was left behind by a process that was killed."""
 
@@ -24,7 +26,10 @@ def written_aside(out: Path) -> Iterator[Path]:
     next one.
     """
     out = out.absolute()
-    out.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", where=str(out)) from None
     prefix = f".{out.name}.aside-"
     for left in out.parent.glob(f"{glob.escape(prefix)}*"):
         if time.time() - left.stat().st_mtime > STALE_SECONDS and not _is_held(left):

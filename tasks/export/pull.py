@@ -80,6 +80,8 @@ def pull(
         InputError: there is no such model, it cannot be had in this format, or ``out`` is taken.
         ConnectionError: MLflow does not answer.
     """
+    if str(out) == ".":
+        raise InputError("there is no place to write to", where="--out", remedy="name a path")
     replaceable = format == "native" and is_model_folder(out)
     if (out.exists() or out.is_symlink()) and not (force or replaceable):
         raise InputError(

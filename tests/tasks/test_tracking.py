@@ -247,6 +247,16 @@ def test_a_database_of_another_version(tracking_uri: str, tmp_path: Path) -> Non
         connect(f"sqlite:///{old}").search_experiments()
 
 
+def test_what_is_no_database_or_no_address(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.db"
+    broken.write_text("this is no database")
+    with pytest.raises(ConfigError, match="file is not a database"):
+        connect(f"sqlite:///{broken}").search_experiments()
+    assert broken.read_text() == "this is no database"
+    with pytest.raises(ConfigError, match="MLflow knows no such address"):
+        connect("nosuch://x")
+
+
 def test_tidying_up_makes_no_database_and_minds_no_failure(tmp_path: Path) -> None:
     database = tmp_path / "none" / "mlflow.db"
     bury_dead_if_possible(f"sqlite:///{database}")
