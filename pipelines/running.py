@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import signal
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -97,4 +98,7 @@ def end_orphans(home: Path) -> None:
         with contextlib.suppress(psutil.Error):
             if process.environ().get("PREFECT_HOME") == str(home / "prefect"):
                 process.terminate()
-                process.wait(10)
+                deadline = time.monotonic() + 10
+                # Whoever inherited it may be slow to take notice of its end.
+                while process.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
+                    time.sleep(0.1)
