@@ -18,7 +18,7 @@ from models import vectors
 from models.family import Model, Progress
 from tasks.artifacts import digest
 from tasks.evaluation.lexicon import CASE_POLICY, Case, Lexicon, vectors_of
-from tasks.evaluation.score import Baseline, Score
+from tasks.evaluation.score import LEAST_SCORED, Baseline, Score, too_few
 from tasks.evaluation.sets import AnalogySet
 
 RESTRICT = 300_000
@@ -116,9 +116,12 @@ def _score(
     title = {"3cosadd": "3CosAdd", "3cosmul": "3CosMul"}[method]
     # Of random vectors every word that is not in the question is as likely as any other.
     chance = 1 / (candidates - 3) if candidates > 3 else None
+    undefined = "" if overall.scored else "no question has all its words in the vocabulary"
+    if 0 < overall.scored < LEAST_SCORED:
+        undefined = too_few(overall.scored, "questions")
     return Score(
         name if method == "3cosadd" else f"{name}.{method}",
-        overall.accuracy,
+        None if undefined else overall.accuracy,
         unit="accuracy",
         scored=overall.scored,
         total=overall.total,
@@ -127,7 +130,7 @@ def _score(
             f"{title} among the {candidates:,} most frequent words, "
             f"{terms['unknown_policy']}, {terms['case_policy']}"
         ),
-        undefined="" if overall.scored else "no question has all its words in the vocabulary",
+        undefined=undefined,
         baselines=(
             Baseline("random", chance, "expected of random vectors: one over the candidates"),
         ),

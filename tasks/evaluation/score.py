@@ -106,6 +106,16 @@ class Score:
         return Score(**{**value, "baselines": baselines})
 
 
+LEAST_SCORED = 20
+"""Pairs or questions that a score takes; of fewer, chance decides: random vectors rank 20 pairs
+with a correlation that strays by 0.23 from zero (one over the root of 19)."""
+
+
+def too_few(scored: int, items: str) -> str:
+    """Why so little is no score."""
+    return f"only {scored} {items} covered; under {LEAST_SCORED} chance decides"
+
+
 def incomparable(a: Score, b: Score) -> str:
     """Why two scores must not be ranked against each other; empty if they may be."""
     if (a.name, a.unit) != (b.name, b.unit):

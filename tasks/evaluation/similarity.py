@@ -17,7 +17,7 @@ from models import vectors
 from models.family import EmbedsWords, Model
 from tasks.artifacts import digest
 from tasks.evaluation.lexicon import CASE_POLICY, Case, Lexicon
-from tasks.evaluation.score import Baseline, Score
+from tasks.evaluation.score import LEAST_SCORED, Baseline, Score, too_few
 from tasks.evaluation.sets import PairSet, WordPair
 
 RANDOM_TABLES = 20
@@ -42,6 +42,8 @@ def measure(name: str, model: Model, pairs: PairSet, case: Case = "fold") -> Sco
     gold = np.array([pair.gold for pair in pairs.pairs])
     known = np.isfinite(cosines)
     value, undefined = spearman(gold[known], cosines[known])
+    if value is not None and known.sum() < LEAST_SCORED:
+        value, undefined = None, too_few(int(known.sum()), "pairs")
     filled = np.where(known, cosines, 0.0)
     scored, total = int(known.sum()), len(gold)
     known_pairs = [pair for pair, keep in zip(pairs.pairs, known, strict=True) if keep]

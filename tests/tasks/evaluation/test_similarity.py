@@ -39,6 +39,15 @@ def test_by_hand() -> None:
     assert "unknown word skipped" in score.line
 
 
+def test_of_a_few_pairs_chance_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.evaluation.similarity.LEAST_SCORED", 4)
+    assert measure("x", CIRCLE, pair_set(*FOUR)).value == pytest.approx(0.8)
+    few = measure("x", CIRCLE, pair_set(*FOUR[:3], ("n", "unknown", 2.0)))
+    assert few.value is None
+    assert few.undefined == "only 3 pairs covered; under 20 chance decides"
+    assert few.details["covered"]
+
+
 @pytest.mark.parametrize("reference", ["wordsim353", "simlex999"])
 def test_equals_gensim(reference: str) -> None:
     """Gensim is told what it would otherwise not see: every form is lower-case here."""
