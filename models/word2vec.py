@@ -179,12 +179,12 @@ class Model:
 
     def _lay_out(self) -> Any:
         """Move the tables to where the kernel reads them fast."""
-        from models.kernels import sampling, sgns
+        from models.kernels import sampling, sgns, windows
 
         counts = self.vocabulary.counts
         keep = sampling.keep_chances(counts, self.config.sample)
         noise = sampling.Noise.of(counts.astype(np.float64) ** self.config.noise_power)
-        tables = sgns.Tables(sgns.aligned(self.input), sgns.aligned(self.output), keep, noise)
+        tables = sgns.Tables(windows.aligned(self.input), windows.aligned(self.output), keep, noise)
         self.input = tables.inputs[:, : self.config.dim]
         self.output = tables.outputs[:, : self.config.dim]
         return tables
