@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,10 @@ from models.kernels.sampling import Chances
 from models.text import Sentences
 
 Matrix = NDArray[np.float32]
+Pooling = Literal["none", "sum", "mean", "corrected-mean"]
+"""What the hidden vector is: each context word alone (skip-gram), or the sum or mean of all. The
+mean's gradient goes to each word in full, as in the authors' program, or divided by their number,
+as it should be (Irsoy et al. 2021, arXiv:2012.15332)."""
 
 # --- random numbers as a function of seed and position --------------------------------------
 
@@ -147,3 +151,8 @@ def over_windows(text: Sentences, keep: Chances, train: Train, *, seed: int, thr
         ends = np.linspace(0, len(kept), threads + 1).astype(np.int64).tolist()
         tallies = list(pool.map(share, ends[:-1], ends[1:]))
     return Tally(len(kept), sum(n for n, _ in tallies), math.fsum(loss for _, loss in tallies))
+
+
+def flags(pooling: Pooling) -> tuple[bool, bool, bool]:
+    """Pooled at all, by the mean, with its gradient divided too: what the loops look at."""
+    return pooling != "none", pooling in ("mean", "corrected-mean"), pooling == "corrected-mean"
