@@ -20,7 +20,8 @@ over the gap. Deviations: in skip-gram with negative sampling the words of one w
 it was before the window, and wherever there is noise they share it (Ji et al. 2016,
 arXiv:1604.04661), which is what makes the kernel fast; no sentence is cut at 1,000 words; the
 sigmoid is computed rather than looked up and cut at 6. Loss is the mean per example: a pair of
-words in skip-gram, a word with all its context in CBOW.
+words in skip-gram, a word with all its context in CBOW. But for the default kernel a pair is judged
+after the pairs of its window before it have been learnt, as in the authors' program.
 
 Shapes: ``V`` vocabulary, ``D`` width, ``N`` words.
 """
