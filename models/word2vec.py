@@ -57,7 +57,7 @@ class Config:
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
     style: ClassVar[Style] = "sweeps"
-    title: ClassVar[str] = "word2vec (skip-gram, negative sampling)"
+    title: ClassVar[str] = "word2vec"
     paper: ClassVar[str] = "Mikolov et al. (2013), arXiv:1301.3781 and arXiv:1310.4546"
 
     family: Literal["word2vec"] = "word2vec"
