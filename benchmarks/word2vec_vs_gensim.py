@@ -1,6 +1,8 @@
-"""word2vec (skip-gram, negative sampling) against gensim's Word2Vec on one text.
+"""word2vec against gensim's Word2Vec on one text: skip-gram or CBOW, by two objectives.
 
     python benchmarks/word2vec_vs_gensim.py CORPUS --name "17 M words of novels"
+    python benchmarks/word2vec_vs_gensim.py CORPUS --architecture cbow
+    python benchmarks/word2vec_vs_gensim.py CORPUS --objective hierarchical-softmax
 
 CORPUS is any text file, a sentence a line, words between spaces; .gz is unpacked first. For each
 seed the systems run one after the other, each in a process of its own, and the same code (gensim's)
@@ -50,18 +52,20 @@ def run_gensim(text: Path, settings: Mapping[str, Any], out: Path) -> dict[str, 
     """Train gensim's model and save its vectors."""
     from gensim.models import Word2Vec
 
+    hierarchical = settings["objective"] == "hierarchical-softmax"
     began = time.perf_counter()
     model = Word2Vec(
         vector_size=settings["dim"],
         window=settings["window"],
-        negative=settings["negatives"],
+        negative=0 if hierarchical else settings["negatives"],
+        hs=int(hierarchical),
         sample=settings["sample"],
         alpha=settings["learning_rate"],
         min_alpha=settings["min_learning_rate"],
         min_count=settings["min_count"],
         workers=settings["threads"],
         seed=settings["seed"],
-        sg=1,
+        sg=int(settings["architecture"] == "skip-gram"),
     )
     model.build_vocab(corpus_file=str(text))
     middle, cpu_before = time.perf_counter(), time.process_time()
@@ -291,10 +295,18 @@ def main() -> None:
     parser.add_argument("corpus", type=Path, help="text file, a sentence a line, or .gz of one")
     parser.add_argument("--name", default="a text", help="what the report calls the corpus")
     parser.add_argument("--seeds", type=int, default=3)
+    choices = {
+        "architecture": ("skip-gram", "cbow"),
+        "objective": ("negative-sampling", "hierarchical-softmax"),
+    }
+    for key, values in choices.items():
+        parser.add_argument(f"--{key}", choices=values, default=values[0])
     for key, value in {"dim": 100, "epochs": 1, "threads": 2}.items():
         parser.add_argument(f"--{key}", type=int, default=value)
     options = parser.parse_args()
+    chosen = {key: getattr(options, key) for key in choices}
     settings = {
+        **chosen,
         "dim": options.dim,
         "window": 5,
         "negatives": 5,
@@ -308,7 +320,10 @@ def main() -> None:
     runs = compare(options.corpus, settings, options.seeds)
     text = report(options.name, settings, runs)
     RESULTS.mkdir(exist_ok=True)
-    stem = RESULTS / f"{datetime.date.today()}-word2vec-vs-gensim-d{options.dim}-t{options.threads}"
+    other = [value for key, value in chosen.items() if value != choices[key][0]]
+    sizes = [f"d{options.dim}", f"t{options.threads}"]
+    name = "-".join([f"{datetime.date.today()}-word2vec-vs-gensim", *other, *sizes])
+    stem = RESULTS / name
     stem.with_suffix(".md").write_text(text)
     stem.with_suffix(".json").write_text(json.dumps({"settings": settings, "runs": runs}, indent=1))
     print(text)

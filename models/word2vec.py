@@ -1,4 +1,4 @@
-"""Skip-gram with negative sampling (word2vec).
+"""word2vec: skip-gram and CBOW, by four objectives.
 
 Mikolov, Chen, Corrado, Dean (2013a), "Efficient estimation of word representations in vector
 space"; Mikolov, Sutskever, Chen, Corrado, Dean (2013b), "Distributed representations of words and
@@ -7,22 +7,30 @@ words ``n_k`` drawn from the unigram distribution to the power 0.75 (2013b, equa
 
     loss = -log s(u_o . v_c) - sum_k log s(-u_{n_k} . v_c)        s(z) = 1 / (1 + exp(-z))
 
-``v`` are the rows of ``input``, the word vectors; ``u`` those of ``output``.
+``v`` are the rows of ``input``, the word vectors; ``u`` those of ``output``. That is skip-gram with
+negative sampling. CBOW has the mean or the sum of the window's words for ``v_c``. The objective may
+be the full softmax itself, whose stand-in this is (``models.kernels.softmax``), hierarchical
+softmax, where ``u`` are the inner nodes of a Huffman tree, or noise-contrastive estimation, which
+corrects for the noise distribution (``models.kernels.binary``).
 
 As in the authors' program: the window of each word is 1 to ``window`` words wide at random,
 frequent words are left out at random before windows are laid (their ``sample`` formula), a noise
 word that equals ``o`` is skipped, and words outside the vocabulary are dropped, so windows close
-over the gap. Deviations: the words of one window share their noise words and see ``u`` as it was
-before the window (Ji et al. 2016, arXiv:1604.04661), which is what makes the kernel fast; no
-sentence is cut at 1,000 words; the sigmoid is computed rather than looked up and cut at 6.
+over the gap. Deviations: in skip-gram with negative sampling the words of one window see ``u`` as
+it was before the window, and wherever there is noise they share it (Ji et al. 2016,
+arXiv:1604.04661), which is what makes the kernel fast; no sentence is cut at 1,000 words; the
+sigmoid is computed rather than looked up and cut at 6. Loss is the mean per example: a pair of
+words in skip-gram, a word with all its context in CBOW. But for the default kernel a pair is judged
+after the pairs of its window before it have been learnt, as in the authors' program.
 
 Shapes: ``V`` vocabulary, ``D`` width, ``N`` words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -45,14 +53,32 @@ from models.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Config:
-    """The settings of a skip-gram model."""
+    """The settings of a word2vec model."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
     style: ClassVar[Style] = "sweeps"
-    title: ClassVar[str] = "word2vec (skip-gram, negative sampling)"
+    title: ClassVar[str] = "word2vec"
     paper: ClassVar[str] = "Mikolov et al. (2013), arXiv:1301.3781 and arXiv:1310.4546"
 
     family: Literal["word2vec"] = "word2vec"
+    architecture: Annotated[
+        Literal["skip-gram", "cbow"],
+        Field(description="Each word of a window predicts its centre, or all together do"),
+    ] = "skip-gram"
+    objective: Annotated[
+        Literal["negative-sampling", "hierarchical-softmax", "nce", "softmax"],
+        Field(description="How it predicts; softmax takes time in proportion to the vocabulary"),
+    ] = "negative-sampling"
+    cbow: Annotated[
+        Literal["mean", "sum"], Field(description="What CBOW makes of the words of a window")
+    ] = "mean"
+    cbow_corrected: Annotated[
+        bool,
+        Field(
+            description="Divide the gradient of CBOW's mean by the number of words, as the "
+            "original program does not"
+        ),
+    ] = False
     dim: Annotated[int, Field(ge=1, le=4096, description="Width of the vectors")] = 100
     window: Annotated[
         int, Field(ge=1, le=100, description="Words on each side, at most; drawn anew per word")
@@ -88,6 +114,31 @@ class Config:
                 f"min_learning_rate ({self.min_learning_rate}) must not be above learning_rate "
                 f"({self.learning_rate})"
             )
+        self._refuse_what_has_no_part()
+
+    def _refuse_what_has_no_part(self) -> None:
+        """A setting that would change nothing was meant to change something."""
+        defaults = type(self).__dataclass_fields__
+        parts = [
+            ("architecture", self.architecture, ("cbow",), ("cbow", "cbow_corrected")),
+            ("cbow", self.cbow, ("mean",), ("cbow_corrected",)),
+            (
+                *("objective", self.objective, ("negative-sampling", "nce")),
+                ("negatives", "noise_power"),
+            ),
+        ]
+        for setting, value, needed, names in parts:
+            idle = [n for n in names if getattr(self, n) != defaults[n].default]
+            if value not in needed and idle:
+                raise ValueError(
+                    f"{idle[0]} ({getattr(self, idle[0])}) has no part in training where {setting} "
+                    f"is {value}; leave it out, or make {setting} {' or '.join(needed)}"
+                )
+
+    @property
+    def outputs(self) -> str:
+        """The name of the second table: vectors of words as targets, or of the tree's nodes."""
+        return "nodes" if self.objective == "hierarchical-softmax" else "output"
 
     def wants(self) -> Mapping[str, Want]:
         """The training text, and a vocabulary without reserved entries."""
@@ -99,23 +150,25 @@ class Config:
     def build(self, inputs: Inputs, *, seed: int) -> Model:
         """Input vectors uniform in [-0.5, 0.5) / D, output vectors zero, as in word2vec."""
         vocabulary = inputs.vocabulary()
-        shape = (len(vocabulary), self.dim)
-        table = np.random.default_rng(seed).random(shape, np.float32)
+        words = len(vocabulary)
+        table = np.random.default_rng(seed).random((words, self.dim), np.float32)
         table -= 0.5
         table /= self.dim
-        return Model(self, vocabulary, table, np.zeros(shape, np.float32))
+        rows = max(0, words - 1) if self.outputs == "nodes" else words
+        return Model(self, vocabulary, table, np.zeros((rows, self.dim), np.float32))
 
     def restore(self, vocabulary: Vocabulary, state: State) -> Model:
         """The model with the arrays that ``Model.state`` gave."""
-        return Model(self, vocabulary, state["input"], state["output"])
+        return Model(self, vocabulary, state["input"], state[self.outputs])
 
 
 class Model:
-    """Two tables of vectors, a row for each word of the vocabulary.
+    """Two tables of vectors.
 
     Attributes:
         input: (V, D) float32, the word vectors.
-        output: (V, D) float32, the vectors of words as targets.
+        output: (V, D) float32, the vectors of words as targets; with hierarchical softmax (V - 1,
+            D), those of the inner nodes of the tree.
     """
 
     def __init__(
@@ -127,13 +180,13 @@ class Model:
     ) -> None:
         self.config, self.vocabulary = config, vocabulary
         self.input, self.output = input, output
-        self._tables: Any = None  # models.kernels.sgns.Tables, laid out by the first sweep
+        self._train: Callable[..., Any] | None = None  # the kernel, set up by the first sweep
 
     def state(self) -> State:
-        """Both tables, (V, D) float32 each."""
+        """Both tables, float32: ``input``, and ``output`` or ``nodes``."""
         return {
             "input": np.ascontiguousarray(self.input),
-            "output": np.ascontiguousarray(self.output),
+            self.config.outputs: np.ascontiguousarray(self.output),
         }
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
@@ -160,34 +213,42 @@ class Model:
         The learning rate falls in a straight line over the share of the whole run that is done;
         each thread goes through its part of the chunk while the rate falls over the chunk.
         """
-        from models.kernels import sgns
-
-        if self._tables is None:
-            self._tables = self._lay_out()
+        train = self._train = self._train or self._lay_out()
         first, last = self.config.learning_rate, self.config.min_learning_rate
         rates = first + (last - first) * done, first + (last - first) * until
-        tally = sgns.sweep(
-            self._tables,
-            chunk,
-            window=self.config.window,
-            negatives=self.config.negatives,
-            seed=seed,
-            rates=rates,
-            threads=threads,
-        )
+        tally = train(chunk, seed=seed, rates=rates, threads=threads)
         return SweepStats(len(chunk.ids), tally.kept, tally.examples, tally.loss, rates[1])
 
-    def _lay_out(self) -> Any:
-        """Move the tables to where the kernel reads them fast."""
-        from models.kernels import sampling, sgns
+    def _lay_out(self) -> Callable[..., Any]:
+        """Move the tables to where a kernel reads them fast, and give its sweep over a text."""
+        from models.kernels import binary, huffman, sampling, sgns, softmax, windows
 
-        counts = self.vocabulary.counts
-        keep = sampling.keep_chances(counts, self.config.sample)
-        noise = sampling.Noise.of(counts.astype(np.float64) ** self.config.noise_power)
-        tables = sgns.Tables(sgns.aligned(self.input), sgns.aligned(self.output), keep, noise)
-        self.input = tables.inputs[:, : self.config.dim]
-        self.output = tables.outputs[:, : self.config.dim]
-        return tables
+        config, counts = self.config, self.vocabulary.counts
+        inputs, outputs = windows.aligned(self.input), windows.aligned(self.output)
+        self.input, self.output = inputs[:, : config.dim], outputs[:, : config.dim]
+        keep = sampling.keep_chances(counts, config.sample)
+        weights = counts.astype(np.float64) ** config.noise_power
+        decisions: binary.Decisions
+        if (config.architecture, config.objective) == ("skip-gram", "negative-sampling"):
+            tables = sgns.Tables(inputs, outputs, keep, sampling.Noise.of(weights))
+            return partial(sgns.sweep, tables, window=config.window, negatives=config.negatives)
+        how: dict[str, Any] = {"window": config.window, "pooling": self._pooling()}
+        match config.objective:
+            case "softmax":
+                return partial(softmax.sweep, softmax.Tables(inputs, outputs, keep), **how)
+            case "hierarchical-softmax":
+                decisions = huffman.Tree.of(counts)
+            case "nce":
+                decisions = binary.Sampled.nce(weights, config.negatives, counts)
+            case "negative-sampling":
+                decisions = binary.Sampled.negative_sampling(weights, config.negatives)
+        return partial(binary.sweep, binary.Tables(inputs, outputs, keep, decisions), **how)
+
+    def _pooling(self) -> Literal["none", "sum", "mean", "corrected-mean"]:
+        """``models.kernels.windows.Pooling`` by the settings."""
+        if self.config.architecture == "skip-gram":
+            return "none"
+        return "corrected-mean" if self.config.cbow_corrected else self.config.cbow
 
 
 CHUNK_WORDS = 2**20

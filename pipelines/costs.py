@@ -5,6 +5,7 @@ The costs were measured on one machine and are scaled to this one by how fast it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ REFERENCE_SPEED = 175e9
 # CPU seconds a unit of work.
 WINDOW = 9e-8  # an n-gram window and word of it: counting
 NGRAM = 1.3e-7  # a distinct n-gram and word of it: estimating
-SWEEP = 8.7e-11  # a word visited, dimension, window word and (1 + negatives): word2vec
+SWEEP = 8.7e-11  # a word visited, dimension and row met (``_rows``): word2vec
 FLOP = 2.2e-11  # a floating-point operation of a neural model, with what is around it
 VECTOR = 4e-7  # a word and dimension: similarity and analogies
 START_DIRECT, START_SERVERS = 5.0, 30.0  # imports and MLflow; Prefect and Ray
@@ -90,7 +91,7 @@ def _family_costs(
         case ngram.Config():
             yield from _ngram_costs(name, family, sample, held_out, settings)
         case word2vec.Config():
-            work = family.dim * family.window * (1 + family.negatives)
+            work = family.dim * _rows(family, words)
             table = words * family.dim * 4.0
             visits = tokens * family.epochs
             memory = 4 * table + 4 * tokens + 20 * MEBI
@@ -133,6 +134,25 @@ def _ngram_costs(
     model = distinct * max(14, 22 * n - 42)
     yield f"train {name}", Cost(distinct * n * NGRAM, 1, distinct * n * NGRAM_WORK, 2 * model)
     yield f"evaluate {name}", Cost(0.05 + held_out * 1e-6, 1, STEP, 4096)
+
+
+def _rows(config: word2vec.Config, words: float) -> float:
+    """Rows of the tables that a word meets, counted by what one costs the default kernel.
+
+    Measured: the other kernels take about twice as long for a row, and CBOW, which meets each
+    target once, three times for each word of the window that goes into the sum and comes back.
+    """
+    match config.objective:
+        case "softmax":
+            targets = words
+        case "hierarchical-softmax":
+            targets = math.log2(max(2.0, words))
+        case _:
+            targets = 1.0 + config.negatives
+    if config.architecture == "cbow":
+        return 2 * targets + 3 * config.window
+    default = config.objective == "negative-sampling"
+    return config.window * targets * (1 if default else 2)
 
 
 def _vectors_cost(words: float, dim: int) -> Cost:

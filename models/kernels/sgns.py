@@ -23,8 +23,6 @@ Shapes: ``V`` vocabulary, ``P`` padded width, ``N`` tokens, ``M`` tokens kept, `
 
 from __future__ import annotations
 
-import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +50,7 @@ from models.kernels.lanes import (
     total,
 )
 from models.kernels.sampling import Chances, Noise
+from models.kernels.windows import LOW, Tally, below, over_windows, random_at
 from models.text import Sentences
 
 Matrix = NDArray[np.float32]
@@ -179,47 +178,7 @@ def _train_window(
     return types.float32(*arguments), generate
 
 
-# --- random numbers as a function of seed and position --------------------------------------
-
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-HALF, LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
-
-
-@compiled
-def _random(seed: Any, i: Any) -> Any:
-    """The ``i``-th number of the generator splitmix64 (Steele et al. 2014) with a seed."""
-    x = seed + np.uint64(i) * GOLDEN
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-@compiled
-def _below(random: Any, n: Any) -> Any:
-    """The upper half of a random number as a whole number below n."""
-    return np.int64(((random >> HALF) * np.uint64(n)) >> HALF)
-
-
 # --- the loops ------------------------------------------------------------------------------
-
-
-@compiled
-def _thin(ids: Any, starts: Any, keep: Any, seed: Any, kept: Any, lengths: Any) -> Any:
-    """Drop unknown words, thin out frequent ones, leave out sentences of less than two words."""
-    m, sentences = 0, 0
-    for sentence in range(len(starts) - 1):
-        first = m
-        for i in range(starts[sentence], starts[sentence + 1]):
-            word = ids[i]
-            if word >= 0:
-                kept[m] = word
-                m += int((_random(seed, i) & LOW) <= np.uint64(keep[word]))
-        if m - first > 1:
-            lengths[sentences] = m - first
-            sentences += 1
-        else:
-            m = first
-    return m, sentences
 
 
 @compiled
@@ -252,13 +211,13 @@ def _train(
         # Draw for the next centre now, so that its rows are on their way while this one trains.
         targets, upcoming, radius = upcoming, targets, reach
         if i + 1 < high:
-            random = _random(seed, i + 1)
-            reach = 1 + _below(random, window)
+            random = random_at(seed, i + 1)
+            reach = 1 + below(random, window)
             upcoming[0] = kept[i + 1] * width
             fetch(outputs, upcoming[0])
             for k in range(1, rows):
-                draw = _random(random, k)
-                noise = _below(draw, len(chance))
+                draw = random_at(random, k)
+                noise = below(draw, len(chance))
                 if (draw & LOW) > np.uint64(chance[noise]):
                     noise = np.int64(other[noise])
                 upcoming[k] = noise * width
@@ -304,26 +263,6 @@ class Tables:
     noise: Noise
 
 
-@dataclass(frozen=True, eq=False)
-class Tally:
-    """What a sweep did: words kept, pairs of words trained on, their summed loss in nats."""
-
-    kept: int
-    examples: int
-    loss: float
-
-
-def aligned(matrix: Matrix) -> Matrix:
-    """(V, P) a copy whose rows begin on cache lines and are filled up with zeros."""
-    rows, width = matrix.shape
-    padded = -(-width // LANES) * LANES
-    memory = np.zeros(rows * padded + LANES, np.float32)
-    skip = -memory.ctypes.data % 64 // 4
-    table = memory[skip : skip + rows * padded].reshape(rows, padded)
-    table[:, :width] = matrix
-    return table
-
-
 def sweep(
     tables: Tables,
     text: Sentences,
@@ -345,32 +284,21 @@ def sweep(
         rates: the learning rate at the start and at the end.
         threads: at work at once.
     """
-    keep_seed, draw_seed = np.random.SeedSequence(seed).generate_state(2, np.uint64)
     targets = (0,) * (1 + negatives)
     noise, (rate, last_rate) = tables.noise, rates
-    with ThreadPoolExecutor(threads) as pool:
 
-        def thin(first: int, last: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-            starts = text.starts[first : last + 1]
-            kept = np.empty(starts[-1] - starts[0] + 1, np.int32)
-            lengths = np.empty(last - first, np.int64)
-            m, n = _thin(text.ids, starts, tables.keep, keep_seed, kept, lengths)
-            return kept[:m], lengths[:n]
+    def train(
+        kept: NDArray[np.int32],
+        bounds: NDArray[np.int64],
+        sentence: int,
+        low: int,
+        high: int,
+        seed: np.uint64,
+    ) -> tuple[int, float]:
+        tally: tuple[int, float] = _train(
+            tables.inputs, tables.outputs, kept, bounds, sentence, low, high,
+            window, noise.chance, noise.other, seed, rate, last_rate, targets,
+        )  # fmt: skip
+        return tally
 
-        quantiles = np.linspace(0, len(text.ids), threads + 1)[1:-1]
-        cuts = [0, *np.searchsorted(text.starts[:-1], quantiles).tolist(), len(text)]
-        thinned = list(pool.map(thin, cuts[:-1], cuts[1:]))
-        kept = np.concatenate([words for words, _ in thinned])
-        bounds = np.cumsum(np.concatenate([np.zeros(1, np.int64), *(n for _, n in thinned)]))
-
-        def train(low: int, high: int) -> tuple[int, float]:
-            sentence = int(np.searchsorted(bounds, low, side="right")) - 1
-            tally: tuple[int, float] = _train(
-                tables.inputs, tables.outputs, kept, bounds, sentence, low, high,
-                window, noise.chance, noise.other, draw_seed, rate, last_rate, targets,
-            )  # fmt: skip
-            return tally
-
-        ends = np.linspace(0, len(kept), threads + 1).astype(np.int64).tolist()
-        tallies = list(pool.map(train, ends[:-1], ends[1:]))
-    return Tally(len(kept), sum(n for n, _ in tallies), math.fsum(loss for _, loss in tallies))
+    return over_windows(text, tables.keep, train, seed=seed, threads=threads)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.kernels.sampling import Noise
-from models.kernels.sgns import Tables, Tally
+from models.kernels.sgns import Tables
+from models.kernels.windows import Tally
 from models.text import Sentences
 
 Table = NDArray[np.floating]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,11 +66,29 @@ def two_topics(n: int = 400) -> list[list[str]]:
         {"sample": -1e-3},
         {"sample": float("nan")},
         {"negative": 5},
+        {"objective": "none"},
+        {"architecture": "glove"},
     ],
 )
 def test_settings_that_train_nothing_or_mean_nothing_are_refused(settings: Any) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(word2vec.Config).validate_python(settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "remedy"),
+    [
+        ({"cbow": "sum"}, "cbow (sum) has no part in training where architecture is skip-gram"),
+        ({"cbow_corrected": True}, "leave it out, or make architecture cbow"),
+        ({"architecture": "cbow", "cbow": "sum", "cbow_corrected": True}, "make cbow mean"),
+        ({"objective": "hierarchical-softmax", "negatives": 9}, "negatives (9) has no part"),
+        ({"objective": "softmax", "noise_power": 1.0}, "make objective negative-sampling or nce"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(settings: Any, remedy: str) -> None:
+    with pytest.raises(ValidationError) as refusal:
+        TypeAdapter(word2vec.Config).validate_python(settings)
+    assert remedy in str(refusal.value)
 
 
 def test_the_family_keeps_its_contracts() -> None:
@@ -113,14 +135,63 @@ def trained(threads: int = 1, **settings: Any) -> tuple[word2vec.Model, list[flo
     return model, rates
 
 
+WAYS = [
+    {"architecture": "skip-gram"},
+    {"architecture": "cbow"},
+    {"architecture": "cbow", "cbow": "sum"},
+    {"architecture": "cbow", "cbow_corrected": True},
+]
+OBJECTIVES = ["negative-sampling", "hierarchical-softmax", "nce", "softmax"]
+every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
+every_objective = pytest.mark.parametrize("objective", OBJECTIVES)
+
+
+@every_way
+@every_objective
+def test_the_loss_falls_the_same_for_any_threads(way: Any, objective: str) -> None:
+    inputs = inputs_of(corpus(two_topics()))
+    config = word2vec.Config(dim=20, sample=0, objective=objective, **way)  # type: ignore[arg-type]
+    losses = {}
+    for threads in (1, 4):
+        model = config.build(inputs, seed=1)
+        chunk = model.chunks(inputs)[0]
+        stats = [
+            model.sweep(chunk, seed=i, done=i / 20, until=(i + 1) / 20, threads=threads)
+            for i in range(20)
+        ]
+        losses[threads] = [each.loss / each.examples for each in stats]
+        assert losses[threads][-1] < losses[threads][0] * 0.98
+        # Nobody knows more of a word than its topic: softmaxes cannot fall below that.
+        if objective.endswith("softmax"):
+            assert np.log(6) * 0.98 < losses[threads][-1] < np.log(12)
+    np.testing.assert_allclose(losses[4], losses[1], rtol=0.03)
+
+
+def in_sea(words: Sequence[str]) -> np.ndarray:
+    """Which words are about the sea."""
+    return np.isin(words, ["ship", "wave", "sail", "harbour", "anchor", "storm"])
+
+
 def test_words_of_a_topic_become_neighbours() -> None:
     model, _ = trained(threads=2)
     words = model.vocabulary.words
-    units = vectors.unit(model.word_vectors(words))
-    sea = {"ship", "wave", "sail", "harbour", "anchor", "storm"}
-    for i, word in enumerate(words):
+    units, sea = vectors.unit(model.word_vectors(words)), in_sea(words)
+    for i in range(len(words)):
         ids, _ = vectors.neighbours(units, units[i], 5, exclude=[i])
-        assert {words[j] in sea for j in ids} == {word in sea}
+        assert (sea[ids] == sea[i]).all()
+
+
+@every_way
+@every_objective
+def test_words_are_more_like_those_of_their_topic(way: Any, objective: str) -> None:
+    model, _ = trained(objective=objective, **way)
+    words = model.vocabulary.words
+    units, sea = vectors.unit(model.word_vectors(words)), in_sea(words)
+    cosines, same = units @ units.T, sea[:, None] == sea
+    others = same & ~np.eye(len(words), dtype=bool)
+    near = [cosines[i][others[i]].mean() for i in range(len(words))]
+    far = [cosines[i][~same[i]].mean() for i in range(len(words))]
+    assert (np.subtract(near, far) > 0.3).all()
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -148,6 +219,41 @@ def test_state_makes_the_same_model_which_trains_on() -> None:
         each.sweep(chunk, seed=9, done=0, until=1, threads=1)
     np.testing.assert_array_equal(model.input, again.input)
     assert not np.array_equal(state["input"], again.input)
+
+
+def test_the_tree_of_hierarchical_softmax_has_a_row_less() -> None:
+    model, _ = trained(objective="hierarchical-softmax")
+    state = model.state()
+    assert {name: array.shape for name, array in state.items()} == {
+        "input": (12, 20), "nodes": (11, 20),
+    }  # fmt: skip
+    again = model.config.restore(model.vocabulary, state)
+    np.testing.assert_array_equal(again.output, model.output)
+
+
+PROGRAM = """
+import hashlib
+from tests.models.test_word2vec import OBJECTIVES, WAYS, trained
+for way in WAYS:
+    for objective in OBJECTIVES:
+        model, _ = trained(objective=objective, **way)
+        digests = [hashlib.sha256(array).hexdigest() for array in model.state().values()]
+        print(way, objective, *digests)
+"""
+
+
+def test_one_thread_gives_the_same_bytes_in_every_process() -> None:
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]  # fmt: skip
+    assert printed[0] == printed[1]
+    lines = printed[0].splitlines()
+    assert len(lines) == len({line.split()[-1] for line in lines}) == len(WAYS) * len(OBJECTIVES)
 
 
 def test_the_start_is_that_of_word2vec_and_depends_on_the_seed() -> None:

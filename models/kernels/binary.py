@@ -1,0 +1,249 @@
+"""The inner loop of objectives made of decisions; ``objectives_reference`` says the same plainly.
+
+Each centre word of a window stands for ``R`` rows of the output table, each with a label:
+
+* negative sampling: itself (yes) and ``K`` noise words (no), as in ``sgns``;
+* noise-contrastive estimation (Gutmann and Hyvarinen 2010; Mnih and Teh 2012, arXiv:1206.6426): the
+  same, but a decision's logit is ``s(w) - log(K q(w))``, where ``q`` is the noise distribution, so
+  that ``exp s(w)`` learns to be a probability. ``s`` is the product of the vectors plus a fixed
+  bias, the log of the word's share of the text;
+* hierarchical softmax: the inner nodes on its path in Huffman's tree (``huffman``).
+
+These are set against the hidden vector: one context word after the other (skip-gram), or the sum or
+mean of them all (CBOW). ``sgns`` does skip-gram with negative sampling faster, because it sets all
+words of a window against the same rows at once; what the positions draw is the same in both.
+
+Shapes: ``V`` vocabulary, ``P`` padded width, ``M`` tokens kept, ``S`` sentences, ``R`` targets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.kernels.huffman import Tree
+from models.kernels.lanes import LANES, compiled, fetch
+from models.kernels.rows import gather, logistic, products, push, scatter
+from models.kernels.sampling import Chances, Noise
+from models.kernels.windows import (
+    LOW,
+    Matrix,
+    Pooling,
+    Tally,
+    below,
+    flags,
+    over_windows,
+    random_at,
+)
+from models.text import Sentences
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """The decisions between a word and ``K`` noise words.
+
+    Attributes:
+        noise: the distribution of noise words.
+        negatives: K.
+        offsets: (V,) what is added to the logit of a word.
+        skips: whether a noise word that is the centre word takes no part.
+    """
+
+    noise: Noise
+    negatives: int
+    offsets: NDArray[np.float64]
+    skips: bool
+
+    @staticmethod
+    def negative_sampling(weights: NDArray[np.float64], negatives: int) -> Sampled:
+        """Noise in proportion to (V,) weights."""
+        nothing = np.zeros(len(weights))
+        return Sampled(Noise.of(weights), negatives, nothing, skips=True)
+
+    @staticmethod
+    def nce(weights: NDArray[np.float64], negatives: int, counts: NDArray[np.int64]) -> Sampled:
+        """The same with its correction; counts (V,) give the biases."""
+        bias = np.log(counts / counts.sum())
+        correction = np.log(negatives * weights / weights.sum())
+        return Sampled(Noise.of(weights), negatives, bias - correction, skips=False)
+
+
+Decisions = Sampled | Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What a sweep works on.
+
+    Attributes:
+        inputs: (V, P) ``aligned`` table of the word vectors.
+        outputs: (V, P) the same of the words as targets, or (V - 1, P) of the inner nodes.
+        keep: (V,) the chances of the words to be kept.
+        decisions: what stands for a centre word.
+    """
+
+    inputs: Matrix
+    outputs: Matrix
+    keep: Chances
+    decisions: Decisions
+
+
+@compiled
+def _draw(
+    outputs: Any, word: Any, random: Any, noise: Any, places: Any, signs: Any, adds: Any
+) -> Any:
+    """Lay out the decisions between a word and its noise words, and fetch their rows."""
+    chance, other, offsets, negatives, skips = noise
+    width = outputs.shape[1]
+    for k in range(1 + negatives):
+        target = np.int64(word)
+        if k:
+            draw = random_at(random, k)
+            target = below(draw, len(chance))
+            if (draw & LOW) > np.uint64(chance[target]):
+                target = np.int64(other[target])
+        places[k], adds[k] = target * width, offsets[target]
+        signs[k] = -1 if k == 0 else int(not (skips and target == word))
+        fetch(outputs, places[k])
+    return 1 + negatives
+
+
+@compiled
+def _walk(outputs: Any, word: Any, tree: Any, places: Any, signs: Any) -> Any:
+    """Lay out the decisions on the path of a word, and fetch their rows."""
+    starts, nodes, turns = tree
+    n = starts[word + 1] - starts[word]
+    for k in range(n):
+        places[k] = np.int64(nodes[starts[word] + k]) * outputs.shape[1]
+        signs[k] = turns[starts[word] + k]
+        fetch(outputs, places[k])
+    for k in range(n, (n + LANES - 1) // LANES * LANES):
+        signs[k] = 0
+    return n
+
+
+@compiled
+def _train(
+    inputs: Any,
+    outputs: Any,
+    kept: Any,
+    bounds: Any,
+    sentence: Any,
+    low: Any,
+    high: Any,
+    window: Any,
+    pooling: Any,
+    noise: Any,
+    tree: Any,
+    rows: Any,
+    seed: Any,
+    rate: Any,
+    last_rate: Any,
+) -> Any:
+    """Train on the centres ``low <= i < high``: the number of examples and their summed loss.
+
+    ``noise`` is (chance, other, offsets, negatives, skips) and ``tree`` (starts, nodes, signs); the
+    tree counts if it has words. ``rows`` is the most that R can be.
+    """
+    width = inputs.shape[1]
+    pooled, mean, corrected = pooling
+    lanes = (rows + LANES - 1) // LANES * LANES
+    # Two of each: one at work, one laid out for the next centre while its rows are on their way.
+    places, signs = np.zeros((2, lanes), np.int64), np.zeros((2, lanes), np.float32)
+    offsets = np.zeros((2, lanes), np.float32)
+    n_targets, radii = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    logits, steps = np.zeros(lanes, np.float32), np.zeros(lanes, np.float32)
+    contexts = np.empty(2 * window, np.int64)
+    hidden, change = np.empty(width, np.float32), np.empty(width, np.float32)
+    one, examples, loss = np.float32(1), 0, 0.0
+    for i in range(low - 1, high):
+        now, ahead = i & 1, (i + 1) & 1
+        if i + 1 < high:
+            random, word = random_at(seed, i + 1), kept[i + 1]
+            radii[ahead] = 1 + below(random, window)
+            if len(tree[0]):
+                n_targets[ahead] = _walk(outputs, word, tree, places[ahead], signs[ahead])
+            else:
+                n_targets[ahead] = _draw(
+                    outputs, word, random, noise, places[ahead], signs[ahead], offsets[ahead]
+                )
+            if i + 1 + window < len(kept):
+                fetch(inputs, np.int64(kept[i + 1 + window]) * width)
+        if i < low:
+            continue
+        while bounds[sentence + 1] <= i:
+            sentence += 1
+        n, radius = 0, radii[now]
+        for j in range(
+            max(bounds[sentence], i - radius), min(bounds[sentence + 1], i + radius + 1)
+        ):
+            if j != i:
+                contexts[n] = np.int64(kept[j]) * width
+                n += 1
+        falling = np.float32(rate + (last_rate - rate) * ((i - low) / (high - low)))
+        at, sign, add, r = places[now], signs[now], offsets[now], n_targets[now]
+        size = n if pooled else 1
+        share = np.float32(1 / n) if mean else one
+        back = share if corrected else one
+        for first in range(0, n, size):
+            gather(inputs, contexts, first, first + size, share, hidden)
+            products(outputs, at, r, hidden, logits)
+            loss += logistic(logits, sign, add, r, falling, steps)
+            push(outputs, at, r, hidden, steps, change)
+            scatter(inputs, contexts, first, first + size, back, change)
+            examples += 1
+    return examples, loss
+
+
+def sweep(
+    tables: Tables,
+    text: Sentences,
+    *,
+    window: int,
+    pooling: Pooling,
+    seed: int,
+    rates: tuple[float, float],
+    threads: int,
+) -> Tally:
+    """Train on a text, in place.
+
+    Args:
+        tables: what is trained.
+        text: ids below V; negative ones are unknown words.
+        window: words on each side, at most.
+        pooling: what the hidden vector is.
+        seed: seeds everything random.
+        rates: the learning rate at the start and at the end.
+        threads: at work at once.
+
+    Returns:
+        The tally; an example is a pair of words, or with CBOW a word with all its context.
+    """
+    words = np.zeros(0, np.int32)
+    noise = np.zeros(0, np.uint32), words, np.zeros(0), 0, False
+    tree = np.zeros(0, np.int64), words, np.zeros(0, np.float32)
+    match tables.decisions:
+        case Tree() as found:
+            tree, rows = (found.starts, found.nodes, found.signs), found.depth
+        case Sampled(distribution, negatives, offsets, skips):
+            noise = distribution.chance, distribution.other, offsets, negatives, skips
+            rows = 1 + negatives
+
+    def train(
+        kept: NDArray[np.int32],
+        bounds: NDArray[np.int64],
+        sentence: int,
+        low: int,
+        high: int,
+        seed: np.uint64,
+    ) -> tuple[int, float]:
+        tally: tuple[int, float] = _train(
+            tables.inputs, tables.outputs, kept, bounds, sentence, low, high,
+            window, flags(pooling), noise, tree, rows, seed, *rates,
+        )  # fmt: skip
+        return tally
+
+    return over_windows(text, tables.keep, train, seed=seed, threads=threads)
