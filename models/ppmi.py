@@ -36,7 +36,7 @@ from models.family import (
 )
 from models.vocabulary import Vocabulary
 
-Matrix = NDArray[np.float32]
+Table = NDArray[np.float32]
 OVERSAMPLING = 16
 
 
@@ -98,7 +98,7 @@ class Model:
     """
 
     def __init__(
-        self, config: Config, vocabulary: Vocabulary, vectors: Matrix, singular_values: Matrix
+        self, config: Config, vocabulary: Vocabulary, vectors: Table, singular_values: Table
     ) -> None:
         self.config, self.vocabulary = config, vocabulary
         self.vectors, self.singular_values = vectors, singular_values
@@ -143,8 +143,8 @@ class Model:
 
 
 def truncated_svd(
-    times: Callable[[Matrix], Matrix],
-    transposed_times: Callable[[Matrix], Matrix],
+    times: Callable[[Table], Table],
+    transposed_times: Callable[[Table], Table],
     n: int,
     dim: int,
     iterations: int,
@@ -175,6 +175,6 @@ def truncated_svd(
     return left * signs, values[:dim]
 
 
-def _orthonormal(matrix: Matrix) -> Matrix:
-    basis: Matrix = np.linalg.qr(matrix.astype(np.float64))[0].astype(np.float32)
+def _orthonormal(matrix: Table) -> Table:
+    basis: Table = np.linalg.qr(matrix.astype(np.float64))[0].astype(np.float32)
     return basis
