@@ -31,9 +31,11 @@ ABSENT = ["models", "tasks", "pipelines", "numba", "regex", "safetensors", "pref
 CONFIGS = [
     NgramConfig(order=4, min_count=1),
     Word2vecConfig(dim=9, min_count=1),
-    NplmConfig(embedding=7, hidden=6, min_count=1, direct=True),
     GloveConfig(dim=6, min_count=1),
     PpmiConfig(dim=6, min_count=1),
+    NplmConfig(
+        embedding=7, hidden=6, min_count=1, direct=True
+    ),  # the last: its torch stays in the process
 ]
 
 
