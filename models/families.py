@@ -9,17 +9,26 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models import ngram, nplm, word2vec
+from models import glove, ngram, nplm, ppmi, word2vec
 
 FamilyConfig = Annotated[
-    ngram.Config | word2vec.Config | nplm.Config,
+    ngram.Config | word2vec.Config | nplm.Config | glove.Config | ppmi.Config,
     Field(discriminator="family"),
 ]
 """The settings of a model of any family; validate with ``pydantic.TypeAdapter(FamilyConfig)``."""
 
-FAMILIES: tuple[type[ngram.Config] | type[word2vec.Config] | type[nplm.Config], ...] = (
+FAMILIES: tuple[
+    type[ngram.Config]
+    | type[word2vec.Config]
+    | type[nplm.Config]
+    | type[glove.Config]
+    | type[ppmi.Config],
+    ...,
+] = (
     ngram.Config,
     word2vec.Config,
     nplm.Config,
+    glove.Config,
+    ppmi.Config,
 )
 """The Config classes themselves, in the order in which leaderboards and docs list families."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,19 +171,42 @@ class Fits(Protocol):
         ...
 
 
+Chunk = TypeVar("Chunk")
+Chunk_co = TypeVar("Chunk_co", covariant=True)
+Unit = Literal["words", "records"]
+
+
+class Chunks(Protocol[Chunk_co]):
+    """What an epoch goes through: text, or a table; chunks are made when they are asked for."""
+
+    @property
+    def unit(self) -> Unit:
+        """What a run is measured in: words of a text, or records of a co-occurrence table."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Units of all chunks together."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Chunk_co: ...
+
+
 @dataclass(frozen=True, eq=False)
 class SweepStats:
     """What one sweep over a chunk did: sums, so that threads and chunks add up exactly.
 
     Attributes:
-        words: words of the chunk before subsampling, the unit of rates and of progress.
+        units: of the chunk, words before subsampling or records: that of rates and of progress.
         kept: how many of them took part: known words, less those that were thinned out.
         examples: training examples, the divisor of the loss.
-        loss: their summed loss in nats.
+        loss: their summed loss, in nats where it is a likelihood.
         learning_rate: at the end of the sweep; no sum, but what a chart of the run shows.
     """
 
-    words: int
+    units: int
     kept: int
     examples: int
     loss: float
@@ -191,25 +214,25 @@ class SweepStats:
 
 
 @runtime_checkable
-class Sweeps(Model, Protocol):
+class Sweeps(Model, Protocol[Chunk]):
     """Lock-free kernels over shared tables: word2vec, fastText, GloVe."""
 
     @property
     def epochs(self) -> int:
-        """Passes over the text."""
+        """Passes over the chunks."""
         ...
 
-    def chunks(self, inputs: Inputs) -> Sequence[Sentences]:
-        """The text in chunks of about equal size, under the model's vocabulary."""
+    def chunks(self, inputs: Inputs) -> Chunks[Chunk]:
+        """The text or the table in chunks of about equal size, under the model's vocabulary."""
         ...
 
     def sweep(
-        self, chunk: Sentences, *, seed: int, done: float, until: float, threads: int
+        self, chunk: Chunk, *, seed: int, done: float, until: float, threads: int
     ) -> SweepStats:
         """Train on a chunk, in place.
 
         Args:
-            chunk: part of the text.
+            chunk: one of ``chunks``.
             seed: seeds this sweep; with one thread the result depends on nothing else.
             done: the share of the whole run, over all epochs, that lies before this chunk.
             until: the share that is done after it; the learning rate falls between the two.

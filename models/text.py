@@ -168,3 +168,23 @@ class CooccurrenceCounts:
             if whole and self.symmetric:
                 below = rows != columns
                 yield columns[below], rows[below], weights[below]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Some entries of a co-occurrence table, in any order.
+
+    Attributes:
+        rows: (N,) int32.
+        columns: (N,) int32.
+        weights: (N,) float64, positive.
+        symmetric: an entry off the diagonal also stands for its mirror image.
+    """
+
+    rows: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    weights: NDArray[np.float64]
+    symmetric: bool
+
+    def __len__(self) -> int:
+        return len(self.rows)

@@ -43,6 +43,7 @@ from models.family import (
     State,
     Style,
     SweepStats,
+    Unit,
     Want,
     WantsTokens,
     WantsVocabulary,
@@ -201,7 +202,7 @@ class Model:
         """Passes over the text."""
         return self.config.epochs
 
-    def chunks(self, inputs: Inputs) -> Sequence[Sentences]:
+    def chunks(self, inputs: Inputs) -> Chunks:
         """The training text in chunks of about a million words, cut between sentences."""
         return Chunks(inputs.tokens(), self.vocabulary, CHUNK_WORDS)
 
@@ -261,7 +262,10 @@ class Chunks(Sequence[Sentences]):
     cut into partitions. No sentence is cut, so a chunk can be larger than that.
     """
 
+    unit: Unit = "words"
+
     def __init__(self, tokens: Tokens, vocabulary: Vocabulary, words: int) -> None:
+        self.size = tokens.n_tokens
         self._texts = [part.text for part in tokens.partitions]
         self._tables = [vocabulary.ids(part.types) for part in tokens.partitions]
         self._first_sentences = np.cumsum([0, *map(len, self._texts)])

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from models import ngram, nplm, word2vec
+from models import glove, ngram, nplm, ppmi, word2vec
 from models.families import FamilyConfig
 from models.family import WantsVocabulary
 from pipelines.config import RunConfig
@@ -24,12 +24,22 @@ REFERENCE_SPEED = 175e9
 WINDOW = 9e-8  # an n-gram window and word of it: counting
 NGRAM = 1.3e-7  # a distinct n-gram and word of it: estimating
 SWEEP = 8.7e-11  # a word visited, dimension and row met (``_rows``): word2vec
+PAIR = 3.5e-8  # a word and distance of the window: counting of co-occurrence
+PAIR_SUM = 2e-7  # a pair of words that stand together: adding up partitions
+RECORD = 1.4e-9  # a record and dimension: GloVe
+PRODUCT = 2e-10  # an entry of a sparse matrix and dimension: PPMI
 FLOP = 2.2e-11  # a floating-point operation of a neural model, with what is around it
 VECTOR = 4e-7  # a word and dimension: similarity and analogies
 START_DIRECT, START_SERVERS = 5.0, 30.0  # imports and MLflow; Prefect and Ray
 CARD = 1.0  # the card of the corpus; most of it identifies languages
 PER_FAMILY = 1.0  # registration
-COMPILING = {"ngram": 7.0, "word2vec": 3.0, "nplm": 0.0}  # the kernels, once a home
+COMPILING = {
+    "ngram": 7.0,
+    "word2vec": 3.0,
+    "nplm": 0.0,
+    "glove": 6.0,
+    "ppmi": 4.0,
+}  # the kernels, once a home
 
 # Bytes.
 BASE, SERVERS = 620 * MEBI, 1400 * MEBI  # this process; Prefect, Ray and its workers besides
@@ -117,6 +127,39 @@ def _family_costs(
                 f"evaluate {name}",
                 Cost(scoring.seconds + vectors.seconds, 1, vectors.memory, vectors.disk),
             )
+        case glove.Config():
+            pairs = sample.n_pairs(family.window, family.min_count)
+            yield from _pair_costs(sample, family.window, pairs, settings)
+            records, table = 2 * pairs * family.epochs, words * family.dim * 4.0
+            yield (
+                f"train {name}",
+                Cost(
+                    records * family.dim * RECORD,
+                    settings.threads,
+                    9 * table + 14 * pairs + 90 * MEBI,
+                    8 * table,
+                ),
+            )
+            yield f"evaluate {name}", _vectors_cost(words, family.dim)
+        case ppmi.Config():
+            pairs = sample.n_pairs(family.window, family.min_count)
+            yield from _pair_costs(sample, family.window, pairs, settings)
+            width = family.dim + ppmi.OVERSAMPLING
+            products = 2 * pairs * width * (2 * family.iterations + 2)
+            seconds = products * PRODUCT + 8 * words * width**2 * family.iterations * FLOP
+            memory = 28 * pairs + 40.0 * words * width
+            yield f"train {name}", Cost(seconds, 1, memory, 8.0 * words * family.dim)
+            yield f"evaluate {name}", _vectors_cost(words, family.dim)
+
+
+def _pair_costs(
+    sample: Sample, window: int, pairs: float, settings: Settings
+) -> Iterable[tuple[str, Cost]]:
+    """Of counting which words stand together: by partition, then added up."""
+    threads = min(settings.threads, sample.partitions)
+    counting = sample.n_tokens("train") * window * PAIR
+    yield "pairs", Cost(0.25 + counting, threads, STEP + 150 * MEBI, 6 * pairs)
+    yield "cooccurrence", Cost(0.25 + pairs * PAIR_SUM, 1, STEP + 100 * MEBI, 12 * pairs)
 
 
 def _ngram_costs(

@@ -46,6 +46,10 @@ class Growth:
         return float(self.whole * factor ** min(1.0, max(0.0, power)))
 
 
+PAIRED = 1 << 18
+"""Tokens at the start of the sample by which pairs are told."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """What a step took for the sample: CPU seconds, and bytes in the store."""
@@ -99,6 +103,26 @@ class Sample:
             keys ^= keys >> np.uint64(29)
         half = keys[: len(keys) // 2]
         return Growth(len(np.unique(half)), len(np.unique(keys))).at(self.factor)
+
+    def n_pairs(self, window: int, min_count: int) -> float:
+        """Pairs of types in the whole training text within a distance, in either order.
+
+        Types must stand in it ``min_count`` times, and are told by the share that they have here.
+        """
+        counts = np.bincount(self.ids) if len(self.ids) else np.zeros(1, np.int64)
+        head = self.ids[:PAIRED]
+        ids = np.where((counts * self.factor >= min_count)[head], head, -1).astype(np.int64)
+
+        def pairs(n: int) -> float:
+            keys = []
+            for distance in range(1, window + 1):
+                a, b = ids[: max(0, n - distance)], ids[distance:n]
+                both = (a >= 0) & (b >= 0)
+                keys.append(np.minimum(a, b)[both] * len(counts) + np.maximum(a, b)[both])
+            return float(len(np.unique(np.concatenate(keys))))
+
+        more = self.factor * len(self.ids) / max(1, len(ids))
+        return Growth(pairs(len(ids) // 2), pairs(len(ids))).at(more)
 
 
 @dataclass

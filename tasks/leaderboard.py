@@ -78,9 +78,11 @@ class Row:
 
     @property
     def rate(self) -> str:
-        """Tokens a second for people."""
-        value = self.training.get("tokens_per_second")
-        return f"{float(value):,.0f} tokens/s" if value is not None else "-"
+        """Tokens or records of a co-occurrence table a second, for people."""
+        for unit in ("tokens", "records"):
+            if (value := self.training.get(f"{unit}_per_second")) is not None:
+                return f"{float(value):,.0f} {unit}/s"
+        return "-"
 
 
 @dataclass(frozen=True)

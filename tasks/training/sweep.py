@@ -12,10 +12,11 @@ import time
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from models.family import Inputs, Report, State, Sweeps, SweepStats
+from models.family import Inputs, Report, State, Sweeps, SweepStats, Unit
 from tasks.errors import TrainingError
 from tasks.step import Context
 from tasks.training.tracker import Tracker
@@ -23,26 +24,32 @@ from tasks.training.tracker import Tracker
 LOG_SECONDS = 0.5
 DIVERGED = 1e3
 """A mean loss per example (nats) that no model has which still learns."""
+NAMES: dict[Unit, str] = {"words": "tokens", "records": "records"}
+"""What reports call the units."""
 
 
-def sweep(model: Sweeps, inputs: Inputs, seed: int, context: Context, tracker: Tracker) -> Report:
+def sweep(
+    model: Sweeps[Any], inputs: Inputs, seed: int, context: Context, tracker: Tracker
+) -> Report:
     """Train a model in place.
 
     Returns:
-        ``tokens`` seen over all epochs, ``tokens_per_second``, ``train_loss`` (mean nats per
-        example in the last epoch), ``epochs`` and ``subsampled``: the share of the tokens that took
-        no part, because they are unknown words or were thinned out at random.
+        of a text ``tokens`` seen over all epochs, ``tokens_per_second`` and ``subsampled``: the
+        share of the tokens that took no part, because they are unknown words or were thinned out at
+        random; of a co-occurrence table ``records`` and ``records_per_second``; of both
+        ``train_loss`` (mean per example in the last epoch) and ``epochs``.
 
     Raises:
         TrainingError: there is nothing to train on, or the loss is not finite.
     """
-    chunks, words = model.chunks(inputs), model.epochs * inputs.tokens().n_tokens
+    chunks = model.chunks(inputs)
+    unit, size, name = chunks.unit, model.epochs * chunks.size, NAMES[chunks.unit]
     sweeps = model.epochs * len(chunks)
     if sweeps == 0:
-        raise _nothing("the training text")
+        raise _nothing(unit, "the start of training")
     before = _fingerprints(model.state())
     run, epoch, stretch = _Sums(), _Sums(), _Sums()
-    context.progress(0, words, "words")
+    context.progress(0, size, unit)
     for i in range(sweeps):
         began = time.perf_counter()
         stats = model.sweep(
@@ -56,19 +63,20 @@ def sweep(model: Sweeps, inputs: Inputs, seed: int, context: Context, tracker: T
         if i % len(chunks) == 0:
             epoch = _Sums()
         run, epoch, stretch = (sums.plus(stats, seconds) for sums in (run, epoch, stretch))
-        _check(stats, epoch, last=(i + 1) % len(chunks) == 0, place=_place(i, len(chunks), run))
-        context.progress(run.words, words, "words")
+        place = f"{_place(i, len(chunks))}, {run.units:,} {unit} in"
+        _check(stats, epoch, unit, last=(i + 1) % len(chunks) == 0, place=place)
+        context.progress(run.units, size, unit)
         if stretch.seconds >= LOG_SECONDS or i == sweeps - 1:
             rate = {"learning_rate": stats.learning_rate}
-            tracker.log({**stretch.metrics(), **rate}, step=run.words)
+            tracker.log({**stretch.metrics(name), **rate}, step=run.units)
             stretch = _Sums()
     _check_moved(before, model.state())
     return {
-        "tokens": run.words,
-        "tokens_per_second": round(run.words / run.seconds),
+        name: run.units,
+        f"{name}_per_second": round(run.units / run.seconds),
         "train_loss": epoch.loss / epoch.examples,
         "epochs": model.epochs,
-        "subsampled": 1 - run.kept / run.words,
+        **({"subsampled": 1 - run.kept / run.units} if unit == "words" else {}),
     }
 
 
@@ -76,7 +84,7 @@ def sweep(model: Sweeps, inputs: Inputs, seed: int, context: Context, tracker: T
 class _Sums:
     """What a stretch of a run did."""
 
-    words: int = 0
+    units: int = 0
     kept: int = 0
     examples: int = 0
     loss: float = 0.0
@@ -84,17 +92,17 @@ class _Sums:
 
     def plus(self, stats: SweepStats, seconds: float) -> _Sums:
         return _Sums(
-            self.words + stats.words,
+            self.units + stats.units,
             self.kept + stats.kept,
             self.examples + stats.examples,
             self.loss + stats.loss,
             self.seconds + seconds,
         )
 
-    def metrics(self) -> dict[str, float]:
-        """Mean loss per example in nats, where there are any, and words per second."""
+    def metrics(self, name: str) -> dict[str, float]:
+        """Mean loss per example, where there are any, and the rate under its name."""
         loss = {"loss": self.loss / self.examples} if self.examples else {}
-        return {**loss, "tokens_per_second": self.words / self.seconds}
+        return {**loss, f"{name}_per_second": self.units / self.seconds}
 
 
 def _seed(seed: int, i: int) -> int:
@@ -102,7 +110,7 @@ def _seed(seed: int, i: int) -> int:
     return int(np.random.SeedSequence([seed, i]).generate_state(1, np.uint64)[0])
 
 
-def _check(stats: SweepStats, epoch: _Sums, *, last: bool, place: str) -> None:
+def _check(stats: SweepStats, epoch: _Sums, unit: Unit, *, last: bool, place: str) -> None:
     mean = stats.loss / max(1, stats.examples)
     if not math.isfinite(mean) or mean > DIVERGED:
         raise TrainingError(
@@ -111,19 +119,20 @@ def _check(stats: SweepStats, epoch: _Sums, *, last: bool, place: str) -> None:
             remedy="lower learning_rate; nothing was kept of this training",
         )
     if last and epoch.examples == 0:
-        raise _nothing(place)
+        raise _nothing(unit, place)
 
 
-def _nothing(place: str) -> TrainingError:
+def _nothing(unit: Unit, place: str) -> TrainingError:
+    or_sample = ", or raise sample" if unit == "words" else ""
     return TrainingError(
         "an epoch holds no training example: no sentence has two words left to learn from",
         where=place,
-        remedy="train on more text or longer sentences, lower min_count, or raise sample",
+        remedy=f"train on more text or longer sentences, or lower min_count{or_sample}",
     )
 
 
-def _place(i: int, chunks: int, run: _Sums) -> str:
-    return f"epoch {1 + i // chunks}, chunk {1 + i % chunks} of {chunks}, {run.words:,} words in"
+def _place(i: int, chunks: int) -> str:
+    return f"epoch {1 + i // chunks}, chunk {1 + i % chunks} of {chunks}"
 
 
 def _fingerprints(state: State) -> dict[str, int]:

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from models import ngram, nplm, word2vec
+from models import glove, ngram, nplm, ppmi, word2vec
 from models.families import FAMILIES, FamilyConfig
 from models.family import (
     EmbedsWords,
@@ -67,6 +67,8 @@ ROWS = (
         ("embeds_words",),
     ),
     Row(nplm.Config(embedding=8, hidden=8, batch_size=64, min_count=1), ("embeds_words", "scores")),
+    Row(glove.Config(dim=12, window=3, epochs=5, min_count=1), ("embeds_words",)),
+    Row(ppmi.Config(dim=12, window=3, min_count=1), ("embeds_words",)),
 )  # fmt: skip
 
 STYLES = {"fits": Fits, "sweeps": Sweeps, "learns": Learns}

@@ -185,15 +185,18 @@ def test_families_are_chosen_by_name() -> None:
     assert chosen.families["nplm"] == sample().families["nplm"]
     with pytest.raises(ConfigError, match="there is no family 'word2vecc'") as caught:
         resolve("sample", families=["word2vecc"])
-    assert caught.value.remedy == "did you mean 'word2vec'? this recipe has: ngram, word2vec, nplm"
+    assert caught.value.remedy == (
+        "did you mean 'word2vec'? this recipe has: ngram, word2vec, nplm; "
+        "with default settings also: glove, ppmi"
+    )
 
 
 def test_an_unknown_family_is_answered_with_those_of_the_recipe(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD + "  small: {family: word2vec, dim: 20}\n")
     with pytest.raises(ConfigError) as caught:
-        resolve(str(path), families=["glove"])
+        resolve(str(path), families=["elmo"])
     assert caught.value.remedy == (
-        "this recipe has: word2vec, small; with default settings also: ngram, nplm"
+        "this recipe has: word2vec, small; with default settings also: ngram, nplm, glove, ppmi"
     )
 
 

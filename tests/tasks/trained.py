@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from models.family import Family, Fits, Inputs, Want, WantsNgrams, WantsTokens
-from models.text import NgramCounts, Sentences, TokenPartition, Tokens
+from models.family import (
+    Family,
+    Fits,
+    Inputs,
+    Want,
+    WantsCooccurrence,
+    WantsNgrams,
+    WantsTokens,
+)
+from models.text import (
+    CooccurrenceCounts,
+    CooccurrencePart,
+    NgramCounts,
+    Sentences,
+    TokenPartition,
+    Tokens,
+)
 from models.vocabulary import Vocabulary, select
 from tasks.artifacts import Artifact, Manifest, canonical_json, recipe_of
 from tasks.models import TextPipeline, write_model
@@ -43,9 +60,28 @@ def inputs(family: Family, text: Sequence[Sequence[str]]) -> Inputs:
     def value(want: Want) -> object:
         if isinstance(want, WantsTokens):
             return tokens
+        if isinstance(want, WantsCooccurrence):
+            return cooccurrence(vocabulary, text, want.window)
         return ngrams(vocabulary, text, want.order) if isinstance(want, WantsNgrams) else vocabulary
 
     return Inputs({role: value(want) for role, want in family.wants().items()})
+
+
+def cooccurrence(
+    vocabulary: Vocabulary, text: Sequence[Sequence[str]], window: int
+) -> CooccurrenceCounts:
+    scale = math.lcm(*range(1, window + 1))
+    table = np.zeros((len(vocabulary), len(vocabulary)), np.int64)
+    for sentence in text:
+        ids = vocabulary.ids(sentence)
+        for i, j in itertools.permutations(range(len(ids)), 2):
+            if abs(i - j) <= window:
+                table[ids[i], ids[j]] += scale // abs(i - j)
+    rows, columns = (a.astype(np.int32) for a in np.nonzero(np.triu(table)))
+    words, firsts = np.unique(rows, return_index=True)
+    starts = np.append(firsts, len(rows)).astype(np.int64)
+    part = CooccurrencePart(words, starts, columns, table[rows, columns])
+    return CooccurrenceCounts(len(vocabulary), window, True, scale, [part])
 
 
 def ngrams(vocabulary: Vocabulary, text: Sequence[Sequence[str]], order: int) -> NgramCounts:

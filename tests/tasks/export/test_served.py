@@ -12,8 +12,10 @@ from typing import Any
 import mlflow.pyfunc
 import pytest
 
+from models.glove import Config as GloveConfig
 from models.ngram import Config as NgramConfig
 from models.nplm import Config as NplmConfig
+from models.ppmi import Config as PpmiConfig
 from models.word2vec import Config as Word2vecConfig
 from tasks.analyze import Analyze
 from tasks.joining import Joining
@@ -29,7 +31,11 @@ ABSENT = ["models", "tasks", "pipelines", "numba", "regex", "safetensors", "pref
 CONFIGS = [
     NgramConfig(order=4, min_count=1),
     Word2vecConfig(dim=9, min_count=1),
-    NplmConfig(embedding=7, hidden=6, min_count=1, direct=True),
+    GloveConfig(dim=6, min_count=1),
+    PpmiConfig(dim=6, min_count=1),
+    NplmConfig(
+        embedding=7, hidden=6, min_count=1, direct=True
+    ),  # the last: its torch stays in the process
 ]
 
 
