@@ -244,6 +244,8 @@ def _answer(table: object, top: int, file: Path | None, as_json: bool) -> None:
     assert isinstance(table, pa.Table)
     if file is not None:
         write_counts(table, file)
+        if str(file) != "-":
+            out().print(f"{table.num_rows:,} rows: {file}", soft_wrap=True, highlight=False)
         return
     head = table.slice(0, top) if top else table
     if as_json:

@@ -54,7 +54,7 @@ def whereabouts(
     more = [Text(f"and {len(rows) - SHOWN:,} more documents")] if len(rows) > SHOWN else []
     names = ", ".join(version.reference for version in versions)
     models = Text(f"registered models that saw it: {names or 'none'}")
-    return Group(documents, *more, "", artifacts, "", models)
+    return Group(models, "", documents, *more, "", artifacts)
 
 
 def garbage_table(found: Sequence[Garbage], *, deleted: bool) -> Group:
@@ -67,7 +67,7 @@ def garbage_table(found: Sequence[Garbage], *, deleted: bool) -> Group:
     why = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
     total = size(sum(one.size for one in found))
     if not found:
-        return Group("nothing to remove")
+        return Group("nothing to remove (what was touched of late stays: --older 0 looks at all)")
     end = f"{total} freed" if deleted else f"{total} can be freed: run it again with --delete"
     return Group(table, *more, "", Text(f"{why}; {end}"))
 
@@ -108,7 +108,9 @@ def stages_table(made: Corpus) -> Table:
 
 def figures_table(figures: Mapping[str, Any]) -> Group:
     """What a corpus amounts to."""
-    table = _table("", "")
+    table = Table(box=None, show_header=False)
+    for _ in range(2):
+        table.add_column(overflow="fold")
     for name, value in figures.items():
         if name != "growth":
             shown = f"{value:,}" if isinstance(value, int | float) else str(value)

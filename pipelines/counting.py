@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pipelines.settings import Settings
 from tasks.artifacts import Artifact
 from tasks.cooccurrence import Cooccurrence, count_cooccurrence, read_cooccurrence
 from tasks.corpus import Corpus, CorpusConfig, build_corpus
+from tasks.dedup import KEPT
 from tasks.errors import ConfigError
 from tasks.ingest import REJECTS
 from tasks.ngrams import count_ngrams, read_ngrams
@@ -31,6 +33,8 @@ from tasks.vocabulary import VOCABULARY, read_vocabulary
 
 AROUND = 8
 """Tokens to each side of a word in a concordance."""
+REJECTING = ("ingest train", "filter train")
+"""Stages that keep what they reject."""
 START = 200
 """Characters of a document that are shown."""
 
@@ -112,16 +116,36 @@ class Counting:
         return list(self._rows(self.corpus().documents["train"], DOCUMENTS, n))
 
     def drops(self, n: int) -> list[dict[str, Any]]:
-        """The first records that were rejected, of each reason ``n``."""
-        made = self.corpus()
+        """The first records and documents that were dropped, of each reason ``n``."""
+        stages = self.corpus().stages
+        documents = stages.get("filter train", stages["normalize train"])
+        sources = [
+            *(self._rows(stages[s], REJECTS, None) for s in REJECTING if s in stages),
+            self._unkept(documents, stages["dedup train"], "duplicate"),
+        ]
+        if "near train" in stages:
+            kept = stages["dedup train"]
+            sources.append(self._unkept(documents, stages["near train"], "near_duplicate", kept))
         seen: dict[str, int] = {}
         rows = []
-        stages = [made.stages[s] for s in ("ingest train", "filter train") if s in made.stages]
-        for row in (row for stage in stages for row in self._rows(stage, REJECTS, None)):
+        for row in chain.from_iterable(sources):
             seen[row["reason"]] = seen.get(row["reason"], 0) + 1
             if seen[row["reason"]] <= n:
                 rows.append(row)
         return rows
+
+    def _unkept(
+        self, documents: Artifact, kept: Artifact, reason: str, before: Artifact | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """The documents that were there ``before`` and were not kept."""
+        reader, marks = self._read(documents), self._read(kept)
+        for i in range(marks.n_partitions):
+            gone = ~marks.tensors(KEPT, i)["kept"]
+            if before is not None:
+                gone &= self._read(before).tensors(KEPT, i)["kept"]
+            table = reader.table(DOCUMENTS, i).filter(pa.array(gone))
+            for row in table.select(["origin", "text"]).to_pylist():
+                yield {"origin": row["origin"], "reason": reason, "start": _shown(row["text"])}
 
     def _rows(self, artifact: Artifact, part: str, n: int | None) -> Iterator[dict[str, Any]]:
         reader = self._read(artifact)

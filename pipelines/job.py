@@ -226,7 +226,10 @@ class Job:
     def report(self, corpus: Corpus, trained: Sequence[Trained]) -> Path:
         """Write the report of the run."""
         name = self.config.corpus.name
-        path = self.settings.home / "reports" / f"{name}.html"
+        # A run of one family leaves the comparison of several as it is.
+        (alone, *others) = self.config.families
+        file = f"{name}.html" if others else f"{name}-{alone}.html"
+        path = self.settings.home / "reports" / file
         write_report(
             path,
             title=name,

@@ -21,6 +21,9 @@ from tasks.evaluation.score import Score, incomparable, show
 FRAME, GAP = 4, 2
 """Columns of a terminal that the frame of a leaderboard takes, and between two of its columns."""
 
+BEST = "★"
+"""Marks the best of the scores that compare."""
+
 Points = Sequence[tuple[float, float]]
 
 
@@ -198,6 +201,8 @@ class Leaderboard:
                 scores.add_row(*line[: len(widths)])
             table.add_row(Group(*_about(row), scores))
         yield table
+        if any(standing(s, row, self.rows).place for row in self.rows for s in row.scores):
+            yield Text(f"{BEST} the best of those that compare", "dim")
         for reason, mark in marks.items():
             yield Text(f"{mark} not ranked: {reason}", "italic")
 
@@ -234,7 +239,8 @@ def _about(row: Row) -> Iterator[Text]:
 def _value(score: Score, row: Row, rows: Sequence[Row], marks: Mapping[str, str]) -> Text:
     place = standing(score, row, rows)
     mark = marks.get(place.reason, "")
-    return Text(f"{score.shown}{mark}", "bold green" if place.place == 1 else "")
+    best = place.place == 1
+    return Text(f"{score.shown}{BEST * best}{mark}", "bold green" if best else "")
 
 
 def leaderboard_markdown(rows: Sequence[Row]) -> str:

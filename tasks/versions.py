@@ -128,8 +128,11 @@ def find_version(reference: str, tracking_uri: str) -> Version:
             aliases = client.get_registered_model(name).aliases
             found = client.get_model_version(name, aliases.get(alias, "") if alias else number)
     except MlflowException:
+        known = [one.reference for one in list_models(tracking_uri) if one.name == name]
         raise InputError(
-            "there is no such registered model",
+            f"there is no {alias or f'version {number}'} of this model"
+            if known
+            else "there is no such registered model",
             where=reference,
             remedy=f"`lexloom models list` shows those at {tracking_uri}",
         ) from None

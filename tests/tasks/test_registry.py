@@ -159,8 +159,13 @@ def test_a_model_is_opened_by_name(store: Store, tracking_uri: str, family: Any)
 
 def test_what_is_not_there_is_said(store: Store, tracking_uri: str) -> None:
     enter(store, tracking_uri, "known", train_small(store, SMALL))
-    for reference in ("known@champion", "known/7", "unknown/1", "unknown@champion"):
-        with pytest.raises(InputError, match="there is no such registered model"):
+    for reference, problem in {
+        "known@champion": "there is no champion of this model",
+        "known/7": "there is no version 7 of this model",
+        "unknown/1": "there is no such registered model",
+        "unknown@champion": "there is no such registered model",
+    }.items():
+        with pytest.raises(InputError, match=problem):
             find_version(reference, tracking_uri)
     for reference in ("known", "no/such/folder", "a.b@champion", str(Path(__file__).parent)):
         with pytest.raises(InputError, match="neither a registered model nor a folder"):
