@@ -164,7 +164,10 @@ def test_the_loss_falls_the_same_for_any_threads(way: Any, objective: str) -> No
         # Nobody knows more of a word than its topic: softmaxes cannot fall below that.
         if objective.endswith("softmax"):
             assert np.log(6) * 0.98 < losses[threads][-1] < np.log(12)
-    np.testing.assert_allclose(losses[4], losses[1], rtol=0.03)
+    # In the first sweep of so small a text everything is learnt, by threads that do not yet see
+    # what the others learn; after it only the counting could tell them apart.
+    np.testing.assert_allclose(losses[4][:1], losses[1][:1], rtol=0.15)
+    np.testing.assert_allclose(losses[4][1:], losses[1][1:], rtol=0.03)
 
 
 def in_sea(words: Sequence[str]) -> np.ndarray:
