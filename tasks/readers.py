@@ -50,7 +50,7 @@ class Ingest:
         max_record_bytes: a larger record is dropped.
         quoted: for CSV and TSV, whether quotes mean anything.
         header: for CSV and TSV, whether the first row names the columns.
-        library: name and version of what else shapes the output.
+        libraries: names and versions of what else shapes the output.
     """
 
     format: Literal["text", "jsonl", "csv", "tsv", "parquet", "html", "wikipedia"] = "text"
@@ -62,7 +62,7 @@ class Ingest:
     max_record_bytes: int = MAX_RECORD_BYTES
     quoted: bool = True
     header: bool = True
-    library: str = ""
+    libraries: str = ""
 
     @staticmethod
     def of(source: Source) -> Ingest:

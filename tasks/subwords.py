@@ -51,7 +51,7 @@ class LearnSubwords:
 
     scheme: str
     vocab_size: int
-    library: str
+    libraries: str
 
     @staticmethod
     def of(settings: Tokenize) -> LearnSubwords:

@@ -120,7 +120,7 @@ class TokenizeStep:
 
     settings: Tokenize
     unicode_data: str = regex.__version__
-    library: str = ""
+    libraries: str = ""
 
     @staticmethod
     def of(settings: Tokenize) -> TokenizeStep:
@@ -133,7 +133,7 @@ class TokenizeStep:
         names = ("nltk",) if settings.scheme == "treebank" else LIBRARIES[settings.unspaced]
         if settings.scheme == "words":
             segmenter(settings.unspaced)
-        return TokenizeStep(settings, library=" ".join(f"{n} {version(n)}" for n in names))
+        return TokenizeStep(settings, libraries=" ".join(f"{n} {version(n)}" for n in names))
 
 
 def tokenize_text(text: str, params: Tokenize) -> list[list[str]]:

@@ -152,7 +152,10 @@ def _unzipped(archive: zipfile.ZipFile) -> Iterator[Member]:
     for index, entry in enumerate(files):
         try:
             stream = io.BufferedReader(cast(Any, archive.open(entry)), _BUFFER)
-        except (RuntimeError, NotImplementedError) as error:  # encrypted, or packed oddly
+        except (
+            RuntimeError,
+            NotImplementedError,
+        ) as error:  # encrypted, unknown packing
             raise InputError(
                 f"a file in the zip cannot be read ({error})",
                 where=f"{archive.filename}: {entry.filename}",

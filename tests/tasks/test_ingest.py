@@ -175,7 +175,7 @@ def test_a_page_gives_its_main_text(store: Store, tmp_path: Path) -> None:
         "<footer>All rights reserved</footer></body></html>"
     )
     params = Ingest.of(Source(("x",), format="html"))
-    assert params.library.startswith("resiliparse ")
+    assert params.libraries.startswith("resiliparse ")
     found, stats, _ = ingest(store, tmp_path / "f", page.encode("cp1252"), params)
     ((text,),) = found
     assert text.split("\n\n")[:2] == [
