@@ -108,4 +108,4 @@ def analyze(context: Context, readers: Mapping[str, Reader], params: AnalyzeStep
     return {"documents": len(texts)}
 
 
-ANALYZE: Step[AnalyzeStep] = Step("analyze", 1, "documents", analyze)
+ANALYZE: Step[AnalyzeStep] = Step("analyze", 2, "documents", analyze)

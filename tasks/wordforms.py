@@ -5,8 +5,8 @@
 * **Snowball**: Porter's later stemmers for fifteen languages, by NLTK.
 * **Lemma**: the entry of WordNet that an English word is a form of, as one part of speech:
   WordNet's *morphy*, lists of exceptions and rules of detachment, and of several entries the
-  shortest, as in NLTK's ``WordNetLemmatizer``. The dictionary files are
-  read here, as Debian or NLTK install them.
+  shortest, as in NLTK's ``WordNetLemmatizer``. The dictionary files are read here, as Debian or
+  NLTK install them.
 
 A word is a run of letters and marks, with apostrophes inside. What touches a digit or an underscore
 stays as it is. Stems are in small letters; a word that is its own lemma keeps its case.
@@ -99,26 +99,15 @@ class Lemmas:
     def of(self, word: str) -> str:
         """The lemma of a word; the word itself if there is none."""
         low = word.lower()
-        found = next(self._known(low), [])
-        lemma = min(found, key=len) if found else low
+        # One ending at most: with more off, "less" would be a form of "le".
+        forms = self.exceptions.get(low) or tuple(
+            low.removesuffix(ending) + instead
+            for ending, instead in self.rules
+            if low.endswith(ending)
+        )
+        known = [form for form in (low, *forms) if form in self.entries]
+        lemma = min(known, key=len, default=low)
         return word if lemma == low else lemma
-
-    def _known(self, word: str) -> Iterator[list[str]]:
-        """Entries that a word may be a form of: at once, or with more and more endings off."""
-        if word in self.exceptions:
-            yield [form for form in (word, *self.exceptions[word]) if form in self.entries]
-            return
-        forms, seen = [word], [word]
-        while forms:
-            forms = [
-                form.removesuffix(ending) + instead
-                for form in forms
-                for ending, instead in self.rules
-                if form.endswith(ending)
-            ]
-            if known := [form for form in (*seen, *forms) if form in self.entries]:
-                yield known
-            seen = []
 
 
 @cache

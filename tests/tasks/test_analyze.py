@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from nltk.corpus.reader.wordnet import WordNetCorpusReader
 
 from tasks import wordforms
 from tasks.analyze import ANALYZE, Analyze, AnalyzeStep, analyze_text
@@ -19,7 +22,7 @@ WORDS = "looked decided got are parents feet unhealthy"
 
 # A dictionary of our own in the form of WordNet's files.
 DICTIONARY = {
-    "index.noun": "  1 licence\nare n 1\nfoot n 1\nglass n 1\nparent n 1\nu n 1\nus n 1\n",
+    "index.noun": "  1 licence\nare n 1\nfoot n 1\nglass n 1\nle n 1\nparent n 1\nu n 1\nus n 1\n",
     "noun.exc": "feet foot\n",
     "index.verb": "be v 1\ndecide v 1\nget v 1\nlook v 1\nparent v 1\nsaw v 1\nsee v 1\n",
     "verb.exc": "are be\ngot get\nsaw see\n",
@@ -71,9 +74,34 @@ def test_golden_lemmas(dictionary: Path) -> None:
     assert Analyze(words="lemma").part_of_speech == "noun"
     # The shortest of several entries, a word in no entry and a word that is one as they are.
     assert lemma("noun", "Us glasses Feet LOOKED Are") == "u glass foot LOOKED Are"
+    # One ending at most is taken off.
+    assert lemma("noun", "less glassess") == "less glassess"
     assert lemma("verb", "saw") == "saw"
     assert lemma("adjective", "Bigger unhealthier") == "big unhealthier"
     assert lemma("adverb", "better well wells") == "well well wells"
+
+
+PARTS = {"noun": ("noun", "n"), "verb": ("verb", "v"), "adjective": ("adj", "a")}
+STEMS = sorted({word for text in DICTIONARY.values() for word in text.split() if word.isalpha()})
+
+
+@given(
+    part=st.sampled_from(sorted(PARTS)),
+    stem=st.sampled_from(STEMS),
+    ending=st.lists(st.sampled_from(["s", "es", "ed", "ing", "er", "est", "men"]), max_size=3),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_lemmas_are_those_of_nltk(
+    dictionary: Path, part: str, stem: str, ending: list[str]
+) -> None:
+    name, pos = PARTS[part]
+    entries = [line.split()[0] for line in DICTIONARY[f"index.{name}"].splitlines()]
+    irregular = map(str.split, DICTIONARY[f"{name}.exc"].splitlines())
+    theirs = object.__new__(WordNetCorpusReader)  # its rules alone: it has no files to read
+    theirs._lemma_pos_offset_map = {entry: {pos: [1]} for entry in entries}
+    theirs._exception_map = {pos: {form: rest for form, *rest in irregular}}
+    word = stem + "".join(ending)
+    assert lemma(part, word) == min(theirs._morphy(word, pos), key=len, default=word)
 
 
 def test_golden_lemmas_of_wordnet_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,8 +159,8 @@ def test_sentences_within_a_line() -> None:
 
 def test_the_step_keeps_who_a_document_is(store: Store) -> None:
     source = documents(store, ["Feet looked. Parents got."], [], ["x"])
-    settings = Analyze(sentences="split", words="porter")
-    step = AnalyzeStep.of(settings)
+    asked = Analyze(sentences="split", words="porter")
+    step = AnalyzeStep.of(asked)
     assert step.nltk
     assert step.sentencex
     assert not step.wordnet
@@ -143,13 +171,13 @@ def test_the_step_keeps_who_a_document_is(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings",
+    "asked",
     [
         {"words": "porter", "language": "de"},
         {"words": "lemma", "language": "fr"},
         {"words": "snowball", "language": "zh"},
     ],
 )
-def test_what_there_is_no_stemmer_for_is_refused(settings: dict[str, str]) -> None:
+def test_what_there_is_no_stemmer_for_is_refused(asked: dict[str, str]) -> None:
     with pytest.raises(ValueError):
-        Analyze(**settings)  # type: ignore[arg-type]
+        Analyze(**asked)  # type: ignore[arg-type]
