@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, pre_tokenizers, trainers
 from tokenizers import models as hf
+from transformers import PreTrainedTokenizerFast
 
 from models.vocabulary import MARKS
 from tasks.corpus import Corpus, CorpusConfig, build_corpus
@@ -66,6 +67,8 @@ def test_tokens_are_those_of_the_tokenizer_file(store: Store, tmp_path: Path, sc
             written = [len(line) + 1 for text in partition for line in text.split("\n")]
             assert part.characters is not None
             assert part.characters.tolist() == written
+            theirs = PreTrainedTokenizerFast(tokenizer_file=str(file))(partition[0].split("\n"))
+            assert theirs["input_ids"] == [e.ids for e in encodings[: len(theirs["input_ids"])]]
             decoded = tokenizer.decode(encodings[0].ids)
             assert scheme == "wordpiece" or decoded.strip() == partition[0].split("\n")[0]
     text = TextPipeline(Normalize(), Tokenize(scheme), subwords=file.read_text())  # type: ignore[arg-type]

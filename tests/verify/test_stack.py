@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
+import re
 import subprocess
 import sys
 import time
@@ -111,27 +113,56 @@ def test_an_error_that_no_retry_mends_is_the_message_of_the_state(api: Any) -> N
     assert run["state"]["message"].startswith("there is no recipe 'nowhere'")
 
 
-def test_a_scheduled_run_starts_by_itself(api: Any, recipe: Path) -> None:
+def test_scheduled_runs_over_a_growing_folder_compute_what_is_new(api: Any, tmp_path: Path) -> None:
+    """They start by themselves; a file more is one partition more, and what joins partitions."""
+    draw = random.Random(3)
+    words = [f"{a}{b}{c}" for a in "bdfgk" for b in "aeiou" for c in "lmnrst"]
+
+    def add(name: str) -> None:
+        lines = (" ".join(draw.choices(words, k=12)) for _ in range(25_000))
+        (tmp_path / name).write_text("\n".join(lines))  # large enough for a partition of its own
+
+    add("monday.txt")
+    add("tuesday.txt")
+    config = tmp_path / "growing.yaml"
+    config.write_text(f"corpus: {{name: growing, train: {{paths: ['{tmp_path}/*.txt']}}}}")
     deployment = api.call("GET", "/deployments/name/corpus/corpus")["id"]
     body = {
         "schedule": {"interval": 10.0, "anchor_date": "2026-01-01T00:00:00Z"},
-        "parameters": {"recipe": str(recipe)},
+        "parameters": {"recipe": str(config)},
         "active": True,
     }
-    (schedule,) = api.call("POST", f"/deployments/{deployment}/schedules", [body])
     wanted = {
         "deployments": {"id": {"any_": [deployment]}},
-        "flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}},
+        "flow_runs": {"state": {"type": {"any_": ["COMPLETED", "FAILED", "CRASHED"]}}},
+        "sort": "START_TIME_DESC",
     }
-    try:
-        deadline = time.monotonic() + 180
-        while not (done := api.call("POST", "/flow_runs/filter", wanted)):
-            assert time.monotonic() < deadline, "no scheduled run has finished"
+
+    def partitions(minimum: int) -> dict[str, str]:
+        """What the steps of a run computed, once one has computed so many partitions."""
+        deadline = time.monotonic() + 240
+        while time.monotonic() < deadline:
+            for run in api.call("POST", "/flow_runs/filter", wanted):
+                assert run["auto_scheduled"]
+                assert run["state_type"] == "COMPLETED", run["state"]["message"]
+                logs = api.call(
+                    "POST", "/logs/filter", {"logs": {"flow_run_id": {"any_": [run["id"]]}}}
+                )
+                steps = re.findall(r"(\w+ train): .* s, (\d+ of (\d+)) partitions", str(logs))
+                if steps and int(steps[0][2]) >= minimum:
+                    return {step: computed for step, computed, _ in steps}
             time.sleep(1)
+        raise AssertionError("no scheduled run has finished")
+
+    (schedule,) = api.call("POST", f"/deployments/{deployment}/schedules", [body])
+    try:
+        assert set(partitions(2).values()) == {"2 of 2"}
+        add("wednesday.txt")
+        grown = partitions(3)
     finally:
         api.call("DELETE", f"/deployments/{deployment}/schedules/{schedule['id']}")
-    assert done[0]["auto_scheduled"]
-    assert done[0]["parameters"]["recipe"] == str(recipe)
+    assert {"ingest train", "normalize train", "tokenize train"} <= set(grown)
+    assert set(grown.values()) == {"1 of 3"}
 
 
 def test_a_failed_run_that_is_retried_redoes_only_what_failed(api: Any, recipe: Path) -> None:
