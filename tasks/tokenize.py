@@ -306,11 +306,8 @@ def _counted(column: pa.ChunkedArray) -> Listed:
 
 def _characters(text: NDArray[np.uint8], breaks: NDArray[np.int64]) -> NDArray[np.int64]:
     """The characters of each line of UTF-8 text with its end, from where the lines end."""
-    if (text < 0x80).all():
-        return np.diff(breaks, prepend=-1)
-    begins = np.concatenate([_NONE, [0], breaks[:-1] + 1])
-    counted: NDArray[np.int64] = np.add.reduceat((text & 0xC0) != 0x80, begins, dtype=np.int64)
-    return counted
+    following = np.flatnonzero((text & 0xC0) == 0x80)  # bytes of a character behind its first
+    return np.diff(breaks - np.searchsorted(following, breaks), prepend=-1)
 
 
 def word_strings(words: Words) -> pa.LargeStringArray:
