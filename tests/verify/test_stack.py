@@ -125,7 +125,8 @@ def test_scheduled_runs_over_a_growing_folder_compute_what_is_new(api: Any, tmp_
     add("monday.txt")
     add("tuesday.txt")
     config = tmp_path / "growing.yaml"
-    config.write_text(f"corpus: {{name: growing, train: {{paths: ['{tmp_path}/*.txt']}}}}")
+    train = f"{{paths: ['{tmp_path}/*.txt']}}"
+    config.write_text(f"corpus: {{name: growing, train: {train}}}\nfamilies: {{ngram: {{}}}}")
     deployment = api.call("GET", "/deployments/name/corpus/corpus")["id"]
     body = {
         "schedule": {"interval": 10.0, "anchor_date": "2026-01-01T00:00:00Z"},
@@ -138,8 +139,8 @@ def test_scheduled_runs_over_a_growing_folder_compute_what_is_new(api: Any, tmp_
         "sort": "START_TIME_DESC",
     }
 
-    def partitions(minimum: int) -> dict[str, str]:
-        """What the steps of a run computed, once one has computed so many partitions."""
+    def partitions(total: int) -> dict[str, str]:
+        """What the steps of a run computed, once there is one with so many partitions."""
         deadline = time.monotonic() + 240
         while time.monotonic() < deadline:
             for run in api.call("POST", "/flow_runs/filter", wanted):
@@ -148,9 +149,11 @@ def test_scheduled_runs_over_a_growing_folder_compute_what_is_new(api: Any, tmp_
                 logs = api.call(
                     "POST", "/logs/filter", {"logs": {"flow_run_id": {"any_": [run["id"]]}}}
                 )
-                steps = re.findall(r"(\w+ train): .* s, (\d+ of (\d+)) partitions", str(logs))
-                if steps and int(steps[0][2]) >= minimum:
-                    return {step: computed for step, computed, _ in steps}
+                found = re.findall(r"(\w+ train): .* s, (\d+) of (\d+) partitions", str(logs))
+                steps = {step: f"{computed} of {all_}" for step, computed, all_ in found}
+                # Lines of a log arrive when they like, so that of the last step is waited for.
+                if steps.get("tokenize train", "").endswith(f" of {total}"):
+                    return steps
             time.sleep(1)
         raise AssertionError("no scheduled run has finished")
 
