@@ -13,7 +13,10 @@ gensim runs in its fastest mode, ``corpus_file``. In that mode (4.4.0) each of i
 measures its own progress against the whole text, so in the last epoch the learning rate falls only
 1/W of the way that the settings ask for. Both schedules are therefore run here: "as set", which is
 also that of the original program, and "as gensim runs it". The second is the comparison of like
-with like.
+with like. gensim gets the number of workers, of ``--peer-workers``, with which it is fastest here.
+
+With negative sampling the last lines of the text are kept from training, and the loss on them is
+compared: the same pairs for all systems, each with noise words of its own.
 """
 
 from __future__ import annotations
@@ -43,6 +46,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 RESULTS = Path(__file__).parent / "results"
 SYSTEMS = ("gensim", "lexloom, as gensim runs it", "lexloom, as set")
 RESTRICT = 30_000  # answers to analogies are among so many of the most frequent words
+HELD_OUT = 0.01  # of the lines
+PAIRS = 500_000  # of held-out words, for the loss
 
 
 # --- one run, in a process of its own ---------------------------------------------------------
@@ -63,7 +68,7 @@ def run_gensim(text: Path, settings: Mapping[str, Any], out: Path) -> dict[str, 
         alpha=settings["learning_rate"],
         min_alpha=settings["min_learning_rate"],
         min_count=settings["min_count"],
-        workers=settings["threads"],
+        workers=settings["workers"],
         seed=settings["seed"],
         sg=int(settings["architecture"] == "skip-gram"),
     )
@@ -76,7 +81,7 @@ def run_gensim(text: Path, settings: Mapping[str, Any], out: Path) -> dict[str, 
         epochs=settings["epochs"],
     )
     end = time.perf_counter()
-    save(out, model.wv.index_to_key, model.wv.vectors)
+    save(out, model.wv.index_to_key, model.wv.vectors, None if hierarchical else model.syn1neg)
     return {
         "words": model.corpus_total_words * settings["epochs"],
         "training": end - middle,
@@ -117,7 +122,8 @@ def run_lexloom(text: Path, settings: Mapping[str, Any], out: Path) -> dict[str,
     compiled = time.perf_counter()
     model, report, cpu = train(read(text), config.min_count)
     end = time.perf_counter()
-    save(out, model.vocabulary.words, model.word_vectors(model.vocabulary.words))
+    vectors = model.word_vectors(model.vocabulary.words)
+    save(out, model.vocabulary.words, vectors, model.state().get("output"))
     return {
         "words": report["tokens"],
         "training": report["tokens"] / report["tokens_per_second"],
@@ -144,13 +150,17 @@ def read(text: Path) -> Any:
     return Tokens([TokenPartition(encoded.dictionary.to_pylist(), counts, sentences)])
 
 
-def save(out: Path, words: Any, vectors: Any) -> None:
-    """Vectors for ``score``."""
+def save(out: Path, words: Any, vectors: Any, outputs: Any = None) -> None:
+    """Vectors for ``score``, and those of words as targets for ``held_out_loss``."""
     np.save(out / "vectors.npy", vectors)
+    if outputs is not None:
+        np.save(out / "outputs.npy", outputs)
     (out / "words.json").write_text(json.dumps(list(words)))
 
 
-def run(system: str, text: Path, settings: Mapping[str, Any], folder: Path) -> dict[str, float]:
+def run(
+    system: str, text: Path, settings: Mapping[str, Any], folder: Path, held_out: Path | None
+) -> dict[str, float]:
     """One run in a fresh process: seconds, words, peak memory and scores."""
     with tempfile.TemporaryDirectory(dir=folder) as out:
         job = json.dumps([system, str(text), dict(settings), out])
@@ -159,6 +169,8 @@ def run(system: str, text: Path, settings: Mapping[str, Any], folder: Path) -> d
             [sys.executable, __file__, "--job", job], check=True, env={**os.environ, **cache}
         )
         figures: dict[str, float] = json.loads((Path(out) / "figures.json").read_text())
+        if held_out and settings["objective"] == "negative-sampling":
+            figures["held_out_loss"] = held_out_loss(Path(out), text, held_out, settings)
         return {**figures, **score(Path(out))}
 
 
@@ -187,18 +199,62 @@ def score(out: Path) -> dict[str, float]:
     }
 
 
+def held_out_loss(out: Path, text: Path, held_out: Path, settings: Mapping[str, Any]) -> float:
+    """The mean loss of skip-gram with negative sampling on pairs of words of other text, in nats.
+
+    CBOW's vectors are judged by its own examples: the mean of the window predicts the word.
+    """
+    vectors, outputs = np.load(out / "vectors.npy"), np.load(out / "outputs.npy")
+    ids = {word: i for i, word in enumerate(json.loads((out / "words.json").read_text()))}
+    counts = np.zeros(len(ids))
+    for line in text.open(encoding="utf-8"):
+        for word in line.split():
+            if word in ids:
+                counts[ids[word]] += 1
+    random = np.random.default_rng(0)
+    noise = np.cumsum(counts**0.75)
+    targets, contexts = [], []
+    for line in held_out.open(encoding="utf-8"):
+        words = [ids[word] for word in line.split() if word in ids]
+        for i, word in enumerate(words):
+            width = int(random.integers(1, settings["window"] + 1))
+            around = words[max(0, i - width) : i] + words[i + 1 : i + 1 + width]
+            if settings["architecture"] == "cbow" and around:
+                targets.append(word)
+                contexts.append(around)
+            elif around:
+                targets += [word] * len(around)
+                contexts += [[other] for other in around]
+        if len(targets) >= PAIRS:
+            break
+    total = 0.0
+    for first in range(0, len(targets), 10_000):
+        right = np.array(targets[first : first + 10_000])
+        given = np.array([vectors[each].mean(axis=0) for each in contexts[first : first + 10_000]])
+        drawn = np.searchsorted(
+            noise, random.random((len(right), settings["negatives"])) * noise[-1]
+        )
+        total += np.logaddexp(0, -np.einsum("nd,nd->n", given, outputs[right])).sum()
+        scores = np.einsum("nd,nkd->nk", given, outputs[drawn])
+        # The original skips a noise word that is the target.
+        total += (np.logaddexp(0, scores) * (drawn != right[:, None])).sum()
+    return float(total / len(targets))
+
+
 # --- all runs, and the report ---------------------------------------------------------------
 
 
 def as_gensim_runs_it(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with the learning rate at which gensim's workers really end."""
     first, last = settings["learning_rate"], settings["min_learning_rate"]
-    done = (settings["epochs"] - 1 + 1 / settings["threads"]) / settings["epochs"]
+    done = (settings["epochs"] - 1 + 1 / settings["workers"]) / settings["epochs"]
     return {**settings, "min_learning_rate": first - (first - last) * done}
 
 
-def compare(text: Path, settings: Mapping[str, Any], seeds: int) -> dict[str, list[dict[str, Any]]]:
-    """Every system with every seed, interleaved."""
+def compare(
+    text: Path, settings: dict[str, Any], seeds: int, workers: list[int]
+) -> dict[str, list[dict[str, Any]]]:
+    """Every system with every seed, interleaved; sets gensim's best number of workers."""
     runs: dict[str, list[dict[str, Any]]] = {system: [] for system in SYSTEMS}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -207,13 +263,28 @@ def compare(text: Path, settings: Mapping[str, Any], seeds: int) -> dict[str, li
             with gzip.open(text) as packed, plain.open("wb") as unpacked:
                 shutil.copyfileobj(packed, unpacked)
             text = plain
+        lines = text.read_text("utf-8").splitlines(keepends=True)
+        kept = int(len(lines) * (1 - HELD_OUT))
+        text, held_out = folder / "train.txt", folder / "held-out.txt"
+        text.write_text("".join(lines[:kept]), "utf-8")
+        held_out.write_text("".join(lines[kept:]), "utf-8")
+        del lines
+        if len(workers) > 1:
+            tried = {}
+            for number in workers:
+                figures = run(
+                    "gensim", text, {**settings, "workers": number, "seed": 1}, folder, None
+                )
+                tried[number] = figures["training"]
+                print("gensim,", number, "workers:", figures, flush=True)
+            settings["workers"] = min(tried, key=lambda number: tried[number])
         for seed in range(1, 1 + seeds):
             for system in SYSTEMS:
                 chosen = {**settings, "seed": seed}
                 if system == "lexloom, as gensim runs it":
                     chosen = as_gensim_runs_it(chosen)
                 load = os.getloadavg()[0]
-                figures = run(system, text, chosen, folder)
+                figures = run(system, text, chosen, folder, held_out)
                 runs[system].append({"seed": seed, "load_before": load, **figures})
                 print(system, runs[system][-1], flush=True)
     return runs
@@ -228,6 +299,9 @@ def report(name: str, settings: Mapping[str, Any], runs: dict[str, list[dict[str
     def mean(system: str, key: str) -> float:
         return statistics.mean([float(figures[key]) for figures in runs[system]])
 
+    def loss(system: str) -> str:
+        return f"{mean(system, 'held_out_loss'):.4f}" if "held_out_loss" in runs[system][0] else "-"
+
     lines = [
         f"# word2vec against gensim, {datetime.date.today()}",
         "",
@@ -238,8 +312,8 @@ def report(name: str, settings: Mapping[str, Any], runs: dict[str, list[dict[str
         f"before a run was {min_max(runs, 'load_before')}.",
         "",
         "| | training, words/s | training, words per CPU second | end to end, words/s "
-        "| WordSim-353 | SimLex-999 | Google, % | peak MB | compiling, s |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| WordSim-353 | SimLex-999 | Google, % | held-out loss | peak MB | compiling, s |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for system in SYSTEMS:
         rates = [
@@ -252,6 +326,7 @@ def report(name: str, settings: Mapping[str, Any], runs: dict[str, list[dict[str
             f"| {system} | {' | '.join(f'{rate:,.0f}' for rate in rates)} "
             f"| {mean(system, 'wordsim353'):.3f} "
             f"| {mean(system, 'simlex999'):.3f} | {mean(system, 'google'):.2f} "
+            f"| {loss(system)} "
             f"| {median(system, lambda f: f['peak_mb']):,.0f} | {', '.join(compiling) or '-'} |"
         )
     lines.append("")
@@ -303,6 +378,9 @@ def main() -> None:
         parser.add_argument(f"--{key}", choices=values, default=values[0])
     for key, value in {"dim": 100, "epochs": 1, "threads": 2}.items():
         parser.add_argument(f"--{key}", type=int, default=value)
+    parser.add_argument(
+        "--peer-workers", type=int, nargs="+", default=[2, 4], help="gensim's workers to try"
+    )
     options = parser.parse_args()
     chosen = {key: getattr(options, key) for key in choices}
     settings = {
@@ -316,8 +394,9 @@ def main() -> None:
         "min_count": 5,
         "epochs": options.epochs,
         "threads": options.threads,
+        "workers": options.peer_workers[0],
     }
-    runs = compare(options.corpus, settings, options.seeds)
+    runs = compare(options.corpus, settings, options.seeds, options.peer_workers)
     text = report(options.name, settings, runs)
     RESULTS.mkdir(exist_ok=True)
     other = [value for key, value in chosen.items() if value != choices[key][0]]
