@@ -82,7 +82,7 @@ def neighbours(
     """
     cosines = units @ unit(vector)
     cosines[np.asarray(exclude, dtype=np.int64)] = -np.inf
-    return _best(cosines, min(k, len(units) - len(set(exclude))))
+    return best(cosines, min(k, len(units) - len(set(exclude))))
 
 
 def analogy(
@@ -107,7 +107,7 @@ def analogy(
         table = _shifted(units)
         scores = (table @ table[b]) * (table @ table[c]) / (table @ table[a] + np.float32(EPSILON))
     scores[[a, b, c]] = -np.inf
-    return _best(scores, min(k, len(units) - len({a, b, c})))
+    return best(scores, min(k, len(units) - len({a, b, c})))
 
 
 def analogies(units: Matrix, questions: Ids, method: Method = "3cosadd") -> Ids:
@@ -174,8 +174,8 @@ def _shifted(units: Matrix) -> Matrix:
     return table / np.float32(2**0.5)
 
 
-def _best(scores: Matrix, k: int) -> tuple[Ids, Matrix]:
-    """The k largest of (V,) scores, largest first, equal ones by id."""
+def best(scores: Matrix, k: int) -> tuple[Ids, Matrix]:
+    """The k largest of (V,) scores with their ids, largest first, equal ones by id."""
     if k <= 0:
         return np.empty(0, np.int64), np.empty(0, np.float32)
     threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
