@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,16 @@ class Rows:
         return Rows((table.shape[0], table.shape[1]), at)
 
 
-def choices(model: Model) -> tuple[Choice, ...]:
+class HasVocabulary(Protocol):
+    """A model, as far as its words go."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Its words."""
+        ...
+
+
+def choices(model: HasVocabulary) -> tuple[Choice, ...]:
     """What ``rows`` can take of a model."""
     if not isinstance(model, HasTables):
         return ("own",) if isinstance(model, EmbedsWords) else ()
@@ -83,7 +92,7 @@ def choices(model: Model) -> tuple[Choice, ...]:
     return ("own", *tables, *(("sum",) if summed else ()))
 
 
-def rows(model: Model, choice: Choice = "own") -> Rows:
+def rows(model: HasVocabulary, choice: Choice = "own") -> Rows:
     """The vectors of a model's words, in the order of ``vocabulary.words``.
 
     Raises:
@@ -91,7 +100,7 @@ def rows(model: Model, choice: Choice = "own") -> Rows:
     """
     if choice not in choices(model):
         there = ", ".join(choices(model)) or "none"
-        raise ValueError(f"a {model.config.title} model has no {choice} vectors; it has {there}")
+        raise ValueError(f"the model has no {choice} vectors; it has {there}")
     if isinstance(model, HasTables):
         tables = model.tables()
         name: TableName = model.own_table if choice == "own" else choice

@@ -24,8 +24,8 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from models.family import EmbedsWords, Model
-from models.tables import Choice, Rows, rows
+from models.family import EmbedsWords
+from models.tables import Choice, HasVocabulary, Rows, rows
 from models.vectors import EPSILON, Ids, Matrix, Method, best, unit
 
 Ranked = list[tuple[str, float]]
@@ -102,7 +102,9 @@ class WordVectors:
         search: finds the nearest of them.
     """
 
-    def __init__(self, model: Model, choice: Choice = "own", search: Search | None = None) -> None:
+    def __init__(
+        self, model: HasVocabulary, choice: Choice = "own", search: Search | None = None
+    ) -> None:
         self._model, self._choice = model, choice
         self.words = model.vocabulary.words
         self.table = rows(model, choice)

@@ -172,7 +172,6 @@ def test_answers(tmp_path: Path) -> None:
         model, "king", answers.neighbours(model, ["king"], 4)["king"][3][0]
     )
     assert (place, len(closer)) == (4, 3)
-    king_to_queen = answers.neighbours(model, ["queen - king + w1"], 5)["queen - king + w1"]
-    assert answers.analogy(model, ("king", "queen", "w1"), 5, "3cosadd") == pytest.approx(
-        king_to_queen
-    )
+    found = answers.analogy(model, ("king", "queen", "w1"), 5, "3cosadd")
+    (summed,) = answers.neighbours(model, ["queen - king + w1"], 5).values()
+    assert dict(found) == pytest.approx(dict(summed))

@@ -65,15 +65,11 @@ def _about_words(model: Any) -> list[dict[str, list[Any]]]:
     table = model.word_vectors(WORDS)
     near = nearest(model, WORDS, k=4)
     ranked = [near.get(word) for word in WORDS]
-    words = model.vocabulary.words
-    units = vectors.unit(model.word_vectors(words))
-    index = {word: i for i, word in enumerate(words)}
 
     def analogy(word: str, method: Any) -> Any:
-        if word not in index:
+        if word not in model.vocabulary:
             return None
-        ids, scores = vectors.analogy(units, index["cat"], index["river"], index[word], 3, method)
-        return [(words[i], float(score)) for i, score in zip(ids, scores, strict=True)]
+        return WordVectors(model).analogy("cat", "river", word, 3, method)
 
     cosines = vectors.similarity(
         np.repeat(table, len(WORDS), axis=0), np.tile(table, (len(WORDS), 1))
