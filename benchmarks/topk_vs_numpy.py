@@ -33,7 +33,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
-
 from common import machine, timed, write
 
 K, QUESTIONS, BATCH = 10, 10, 64

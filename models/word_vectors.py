@@ -124,7 +124,7 @@ class WordVectors:
     def _vector(self, word: str) -> Matrix:
         row = self.find(word)
         if row >= 0:
-            return self.table.at(slice(row, row + 1))[0]
+            return cast(Matrix, self.table.at(slice(row, row + 1))[0])
         if self._choice == "own" and isinstance(self._model, EmbedsWords):
             return np.asarray(self._model.word_vectors([word])[0], dtype=np.float32)
         return np.full(self.table.shape[1], np.nan, np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,22 +24,39 @@ from models.vectors import Method
 from models.word_vectors import UnknownWord
 from pipelines.cli_common import UNFOLDED
 from tasks.errors import InputError
-from tasks.questions import unknown_word, word_vectors
+from tasks.questions import approximate_word_vectors, unknown_word, word_vectors
 from tasks.registry import OpenedModel, Version
 
 Ranking = list[tuple[str, float]]
 
 
 def neighbours(
-    opened: OpenedModel, asked: Sequence[str], k: int, choice: Choice = "own"
+    opened: OpenedModel,
+    asked: Sequence[str],
+    k: int,
+    choice: Choice = "own",
+    approximate: Callable[[float], None] | None = None,
 ) -> dict[str, Ranking]:
     """The nearest words of each word, or of each signed sum of words.
 
+    Args:
+        opened: the model.
+        asked: words, or sums such as ``king - boy + girl``.
+        k: neighbours of each.
+        choice: which of the model's vectors.
+        approximate: told which share of the neighbours a search by a graph finds, which then
+            answers; None for an exact search.
+
     Raises:
+        ConfigError: the library that an approximate search takes is not installed.
         InputError: the model has no word vectors, or none for one of the words; or something is
             neither a word nor a sum of words.
     """
-    vectors = word_vectors(opened, choice)
+    if approximate:
+        vectors, recall = approximate_word_vectors(opened, choice)
+        approximate(recall)
+    else:
+        vectors = word_vectors(opened, choice)
     with _answering(opened):
         signed = {text: signed_words(text, vectors.knows) for text in asked}
         means = [

@@ -200,6 +200,9 @@ def neighbours(
     words: Annotated[list[str], typer.Argument(help="Words, or sums: 'king - boy + girl'")],
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours of each")] = 10,
     vectors: WhichVectors = Vectors.own,
+    approximate: Annotated[
+        bool, typer.Option("--approximate", help="Search by a graph, which may miss some")
+    ] = False,
     home: Home = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -208,12 +211,16 @@ def neighbours(
 
     A sign counts as one between spaces; a word may have a weight: 'paris - 0.5 * france'.
     """
-    settings, _ = begin(verbose)
+    settings, console = begin(verbose)
     from pipelines import answers
     from tasks.registry import open_model
 
+    def tell(recall: float) -> None:
+        console.print(f"approximate: finds {recall:.1%} of the ten nearest, as measured here")
+
     opened = open_model(model, settings.tracking_uri)
-    answer = answers.neighbours(opened, words, k, vectors.value)
+    told = tell if approximate else None
+    answer = answers.neighbours(opened, words, k, vectors.value, told)
     print_json(answer) if as_json else out().print(answers.neighbours_table(answer))
 
 

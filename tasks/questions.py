@@ -82,6 +82,33 @@ def word_vectors(opened: Opened, choice: Choice = "own", *, threads: int = 0) ->
     return asked
 
 
+def approximate_word_vectors(
+    opened: Opened, choice: Choice = "own", *, threads: int = 0
+) -> tuple[WordVectors, float]:
+    """The word vectors, whose nearest are found by a graph, and the share of them that it finds.
+
+    The graph is made if it is not beside the model yet, which takes minutes where there are
+    hundreds of thousands of words.
+
+    Raises:
+        InputError: the model has no word vectors, or not these.
+        ConfigError: the library that it takes is not installed.
+    """
+    from tasks.approximate import kept_graph
+
+    asked = word_vectors(opened, choice, threads=threads)
+    path = opened.folder / f".nearest-{choice}.usearch"
+    threads = threads or len(os.sched_getaffinity(0))
+    graph = kept_graph(path, _weights_hash(opened), asked.table, asked.search, threads)
+    asked.search = graph
+    return asked, graph.recall
+
+
+def _weights_hash(opened: Opened) -> str:
+    hashes = {str(entry["name"]): str(entry["sha256"]) for entry in opened.about["files"]}
+    return hashes[WEIGHTS]
+
+
 class _Shortlisted:
     """A shortlist that is made or mapped at the first question."""
 
@@ -100,15 +127,14 @@ class _Shortlisted:
 
 def kept_codes(opened: Opened, choice: Choice, rows: Rows, threads: int) -> Codes:
     """The codes of a table: those beside the model if they are of its weights, else new ones."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
     from safetensors.numpy import save_file
 
     from models.kernels.shortlist import Codes
 
     path = opened.folder / f".nearest-{choice}.safetensors"
-    hashes = {str(entry["name"]): str(entry["sha256"]) for entry in opened.about["files"]}
-    of = {"format": str(CODES_FORMAT), "weights": hashes[WEIGHTS]}
-    with suppress(Exception), safe_open(path, "numpy") as file:
+    of = {"format": str(CODES_FORMAT), "weights": _weights_hash(opened)}
+    with suppress(OSError, SafetensorError, InputError), safe_open(path, "numpy") as file:
         if file.metadata() == of:
             return Codes(**map_tensors(path))
     codes = Codes.of(rows, threads)

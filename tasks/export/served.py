@@ -287,7 +287,7 @@ QUESTIONS = {
     "analogy": Question(
         ("a", "b", "c"),
         ("answers", "scores"),
-        lambda v, row, k, m: _unzipped(v.analogy(*row, k, m)),
+        lambda v, row, k, m: _unzipped(v.analogy(*row, k=k, method=m)),
     ),
     "offset_similarity": Question(
         ("a", "b", "c", "d"),
@@ -303,7 +303,9 @@ QUESTIONS = {
     "odd_one_out": Question(
         ("words",), ("word", "words", "similarities"), lambda v, row, k, m: _odd_one_out(v, row[0])
     ),
-    "rank": Question(("word", "other"), ("rank", "closer"), lambda v, row, k, m: _rank(v, *row, k)),
+    "rank": Question(
+        ("word", "other"), ("rank", "closer"), lambda v, row, k, m: _rank(v, row[0], row[1], k)
+    ),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from models.vocabulary import Vocabulary
 from models.word2vec import Config, Model
 from pipelines import answers
 from tasks import questions
-from tasks.errors import InputError
+from tasks.errors import ConfigError, InputError
 from tasks.export import native
 from tasks.models import TextPipeline, write_model
 from tasks.normalize import Normalize
@@ -125,6 +126,37 @@ def test_where_nothing_can_be_written_it_answers_all_the_same(tmp_path: Path) ->
     folder.chmod(0o500)
     assert asked(folder) == asked(folder)
     folder.chmod(0o700)
+
+
+def test_a_graph_answers_tells_what_it_misses_and_is_kept(tmp_path: Path) -> None:
+    pytest.importorskip("usearch")
+    folder, told = written(tmp_path / "model"), list[float]()
+    exact = asked(folder)
+    for _ in range(2):
+        found = answers.neighbours(opened(folder), list(exact), 5, "own", told.append)
+        for text, ranking in found.items():
+            # Judged by the rows themselves: what is found has its exact cosine and place.
+            common = [pair for pair in exact[text] if pair[0] in dict(ranking)]
+            assert len(common) >= 4
+            kept = [pair for pair in ranking if pair[0] in dict(exact[text])]
+            assert dict(kept) == pytest.approx(dict(common), abs=1e-5)
+    assert told[0] == told[1] > 0.95
+    graph, note = folder / ".nearest-own.usearch", folder / ".nearest-own.json"
+    before = graph.stat().st_mtime_ns
+    asked_again, _ = questions.approximate_word_vectors(opened(folder))
+    assert graph.stat().st_mtime_ns == before
+    assert len(asked_again.most_similar(["king"], k=3, restrict=9)) == 3
+    written(folder, seed=2)
+    questions.approximate_word_vectors(opened(folder))
+    assert graph.stat().st_mtime_ns != before
+    note.write_text("{")
+    questions.approximate_word_vectors(opened(folder))
+
+
+def test_without_its_library_there_is_no_graph(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    with pytest.raises(ConfigError, match="takes the library usearch"):
+        questions.approximate_word_vectors(opened(written(tmp_path / "model")))
 
 
 # --- what is said ---------------------------------------------------------------------------
