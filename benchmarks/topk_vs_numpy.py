@@ -230,11 +230,9 @@ def report(figures: Mapping[str, Any], given: Any) -> str:
         shape, threads = name.rsplit(", ", 1)
         for system, row in found.items():
             base = found["numpy, batch" if "batch" in system else "numpy"]
-            lines.append(
-                f"| {shape} | {threads} | {system} | {row['ms']:.1f} | {row['ms'] / base['ms']:.2f} "
-                f"| {row['cpu_ms']:.1f} | {row['cpu_ms'] / base['cpu_ms']:.2f} "
-                f"| {row['recall']:.4f} |"
-            )
+            shares = (f"{row[n]:.1f} | {row[n] / base[n]:.2f}" for n in ("ms", "cpu_ms"))
+            cells = [shape, threads, system, *shares, f"{row['recall']:.4f}"]
+            lines.append(f"| {' | '.join(cells)} |")
     lines += [
         "",
         "| opening a word2vec model | open, s | first answer, s | CPU, s |",

@@ -250,6 +250,13 @@ def ranking_table(answer: Ranking) -> Table:
     return _table("", "", rows=rows, header=False)
 
 
+def rank_line(place: int, closer: Sequence[str], k: int) -> str:
+    """A rank, with the first k of the words that are nearer."""
+    shown, more = ", ".join(closer[:k]), len(closer) - k
+    rest = f" and {more:,} more" if more > 0 else ""
+    return f"rank {place:,}" + (f"; nearer: {shown}{rest}" if shown else "")
+
+
 def surprise_table(answer: Mapping[str, Any]) -> RenderableType:
     """Log-probabilities, a row a word."""
     scored, unknown = answer["scored"], answer["unknown"]

@@ -315,7 +315,8 @@ def rank(
     if as_json:
         print_json({"rank": place, "closer": closer[:k]})
     else:
-        out().print(f"{place:,}", *closer[:k], highlight=False, markup=False, soft_wrap=True)
+        line = answers.rank_line(place, closer, k)
+        out().print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 @query.command()
