@@ -9,6 +9,7 @@ from typing import Literal
 
 from models.family import EmbedsWords, Model, Progress
 from models.ngram import Ngram
+from models.tables import Choice, choices, chosen
 from tasks.errors import InputError
 from tasks.export.arpa import write_arpa
 from tasks.export.aside import written_aside
@@ -60,6 +61,7 @@ def pull(
     out: Path,
     *,
     tracking_uri: str,
+    vectors: Choice = "own",
     force: bool = False,
     progress: Progress = lambda done, total, unit: None,
 ) -> Path:
@@ -70,6 +72,7 @@ def pull(
         format: to write it in.
         out: the folder (native) or file (any other format) to make.
         tracking_uri: of the MLflow.
+        vectors: which of a model's word vectors are written; the native format has them all.
         force: replace whatever is at ``out``; without it only a model that was pulled before is.
         progress: told about words.
 
@@ -96,12 +99,27 @@ def pull(
             where=opened.reference,
             remedy=f"it comes as {', '.join(formats(opened.model))}",
         )
+    model = _with_vectors(opened, vectors, format)
     with written_aside(out) as aside:
         if format == "native":
             _copy(opened, aside)
         else:
-            EXPORTS[format].write(opened.model, aside, progress)
+            EXPORTS[format].write(model, aside, progress)
     return out
+
+
+def _with_vectors(opened: OpenedModel, vectors: Choice, format: Format) -> Model:
+    if vectors == "own":
+        return opened.model
+    if format == "native" or vectors not in choices(opened.model):
+        raise InputError(
+            f"{vectors} vectors of this model cannot be had in the format {format}",
+            where=opened.reference,
+            remedy="the native format has all tables of a model"
+            if format == "native"
+            else f"choose among {', '.join(choices(opened.model)) or 'none'}",
+        )
+    return chosen(opened.model, vectors)
 
 
 def _copy(opened: OpenedModel, folder: Path) -> None:
