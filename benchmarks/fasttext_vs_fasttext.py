@@ -1,8 +1,7 @@
 """fastText against the authors' program, from PyPI, on one text: skip-gram or CBOW.
 
     pip install --target PEER fasttext==0.9.3
-    python benchmarks/fasttext_vs_fasttext.py CORPUS --peer PEER --name "17 M words of novels" \\
-        --rare-words rw.tsv
+    python benchmarks/fasttext_vs_fasttext.py CORPUS --peer PEER --rare-words rw.tsv
 
 CORPUS is any text file, a sentence a line, words between spaces; .gz is unpacked first. PEER is a
 folder that holds the package ``fasttext``, which pip compiles for this very processor

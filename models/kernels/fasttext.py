@@ -7,9 +7,8 @@ effect: whatever it adds to each of the rows, it has added to their mean.
 
 Against the mean stand the words of the window, a few at a time with ``K`` noise words that they
 share (after Ji et al. 2016, arXiv:1604.04661), each of which counts as often as there are words
-beside it. Such a group is one small product over ``R`` rows; its code is made of LLVM vectors, with
-R compiled in, for the reasons that ``sgns`` gives. The rows of the next word are
-fetched meanwhile.
+beside it. Such a group is one small product (``groups``). The rows of the next word are fetched
+meanwhile.
 
 In CBOW the mean is that of all rows of the window's words, and the group is the word in the middle
 with its noise. Hierarchical softmax has the nodes of a path in place of a group.
@@ -26,147 +25,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from models.kernels.binary import walk
+from models.kernels.groups import train_group
 from models.kernels.huffman import Tree
-from models.kernels.lanes import (
-    INT64,
-    LANES,
-    VECTOR,
-    broadcast,
-    columns,
-    compiled,
-    fetch,
-    fma,
-    load,
-    sigmoid_and_loss,
-    splat,
-    store,
-    total,
-)
-from models.kernels.rows import TOGETHER, gather, logistic, products, push, scatter, totals
+from models.kernels.lanes import LANES, compiled, fetch
+from models.kernels.rows import gather, logistic, products, push, scatter
 from models.kernels.sampling import Chances, Noise
 from models.kernels.windows import LOW, Matrix, Tally, below, over_windows, random_at
 from models.text import Sentences
-
-# --- a group of targets, in LLVM vectors ----------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Group:
-    """The code of one group.
-
-    Attributes:
-        rows: R pointers to rows of the output table.
-        likely: how many of them stand for words that are there; the others are noise.
-        weights: pointer to R floats, how often each target counts, padded to whole vectors.
-        steps: pointer to as many floats to work with.
-        hidden: pointer to P floats, the mean.
-        width: P.
-    """
-
-    builder: Any
-    rows: list[Any]
-    likely: int
-    weights: Any
-    steps: Any
-    hidden: Any
-    width: Any
-
-    def forward(self, rate: Any) -> Any:
-        """Compute the steps; give the summed loss."""
-        builder, losses = self.builder, splat(0.0)
-        sums = [cgutils.alloca_once(builder, VECTOR) for _ in self.rows]
-        for each in sums:
-            builder.store(splat(0.0), each)
-        with columns(builder, self.width) as (column, _):
-            h = load(builder, self.hidden, column)
-            for each, row in zip(sums, self.rows, strict=True):
-                u = load(builder, row, column)
-                builder.store(fma(builder, h, u, builder.load(each)), each)
-        vectors, rates = [builder.load(each) for each in sums], broadcast(builder, rate)
-        for first in range(0, len(vectors), LANES):
-            z = self._logits(vectors[first : first + LANES])
-            signs = [-1.0 if first + lane < self.likely else 1.0 for lane in range(LANES)]
-            sign = ir.Constant(VECTOR, signs)
-            sigmoid, loss = sigmoid_and_loss(builder, builder.fmul(z, sign))
-            weight = load(builder, self.weights, INT64(first))
-            losses = fma(builder, loss, weight, losses)
-            step = builder.fmul(builder.fmul(sigmoid, weight), builder.fmul(rates, sign))
-            store(builder, builder.fneg(step), self.steps, INT64(first))
-        return total(builder, losses)
-
-    def _logits(self, vectors: list[Any]) -> Any:
-        """The sums of up to ``LANES`` vectors, in the lanes of one."""
-        vectors = vectors + [splat(0.0)] * (-len(vectors) % LANES)
-        halves = [totals(self.builder, vectors[i : i + TOGETHER]) for i in (0, TOGETHER)]
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), list(range(LANES)))
-        return self.builder.shuffle_vector(*halves, lanes)
-
-    def backward(self, moved: Any) -> None:
-        """Move the rows by the steps, and the mean; add what it moved by to ``moved``."""
-        builder = self.builder
-        each = range(len(self.rows))
-        steps = [builder.load(builder.gep(self.steps, [INT64(k)])) for k in each]
-        steps = [broadcast(builder, step) for step in steps]
-        with columns(builder, self.width) as (column, _):
-            h = load(builder, self.hidden, column)
-            changes = [splat(0.0), splat(0.0)]  # two, for what waits on each other is slow
-            for k, (row, step) in enumerate(zip(self.rows, steps, strict=True)):
-                u = load(builder, row, column)  # after the stores before: a row may come twice
-                changes[k % 2] = fma(builder, step, u, changes[k % 2])
-                store(builder, fma(builder, step, h, u), row, column)
-            change = builder.fadd(*changes)
-            store(builder, builder.fadd(h, change), self.hidden, column)
-            before = load(builder, moved, column)
-            store(builder, builder.fadd(before, change), moved, column)
-
-
-@intrinsic
-def _train_group(
-    _: Any,
-    outputs: Any,
-    places: Any,
-    weights: Any,
-    steps: Any,
-    hidden: Any,
-    moved: Any,
-    rate: Any,
-    likely: Any,
-    noise: Any,
-) -> Any:
-    """``fasttext_reference.train_group``: in place, gives the summed loss."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        arrays = [
-            context.make_array(kind)(context, builder, value)
-            for kind, value in zip(signature.args[:6], args[:6], strict=True)
-        ]
-        table, at = arrays[0].data, arrays[1].data
-        places = [
-            builder.load(builder.gep(at, [INT64(k)])) for k in range(len(likely) + len(noise))
-        ]
-        group = _Group(
-            builder,
-            rows=[builder.gep(table, [place]) for place in places],
-            likely=len(likely),
-            weights=arrays[2].data,
-            steps=arrays[3].data,
-            hidden=arrays[4].data,
-            width=builder.extract_value(arrays[0].shape, 1),
-        )
-        loss = group.forward(args[6])
-        group.backward(arrays[5].data)
-        return loss
-
-    arguments = outputs, places, weights, steps, hidden, moved, rate, likely, noise
-    return types.float32(*arguments), generate
-
 
 # --- the loops ------------------------------------------------------------------------------
 
@@ -216,7 +84,7 @@ def _train_sampled(
             for word in range(size):
                 beside += int(places[word] != places[k])
             weights[k] = np.float32(beside)
-        loss += _train_group(outputs, places, weights, steps, hidden, moved, rate, likely, noise)
+        loss += train_group(outputs, places, weights, steps, hidden, moved, rate, likely, noise)
     return loss
 
 
@@ -369,7 +237,7 @@ def _train(
             )
         scatter(inputs, bags[now], 0, m, one, moved)
         examples += n
-    return examples, loss  # fmt: skip
+    return examples, loss
 
 
 # --- one sweep ------------------------------------------------------------------------------
