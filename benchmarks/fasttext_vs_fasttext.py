@@ -18,6 +18,7 @@ ours with noise words of its own for every pair, as in the original.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import statistics
 import sys
@@ -54,6 +55,7 @@ def run_peer(job: Mapping[str, Any], asked: Sequence[str]) -> tuple[dict[str, fl
     import fasttext
 
     settings = job["settings"]
+    fasttext.FastText.unsupervised_default["seed"] = job["seed"]  # the function takes none
 
     def train(epochs: int) -> Any:
         return fasttext.train_unsupervised(
@@ -71,7 +73,6 @@ def run_peer(job: Mapping[str, Any], asked: Sequence[str]) -> tuple[dict[str, fl
             bucket=settings["buckets"],
             thread=settings["threads"],
             t=settings["sample"],
-            seed=job["seed"],
             verbose=0,
         )
 
@@ -107,7 +108,9 @@ def run_ours(job: Mapping[str, Any], asked: Sequence[str]) -> tuple[dict[str, fl
     resources = SimpleNamespace(threads=job["settings"]["threads"])
     context: Any = SimpleNamespace(resources=resources, progress=lambda *_: None)
 
-    def train(text: Path, min_count: int) -> tuple[Any, Mapping[str, Any], float]:
+    def train(
+        config: fasttext.Config, text: Path, min_count: int
+    ) -> tuple[Any, Mapping[str, Any], float]:
         tokens = read(text)
         part = tokens.partitions[0]
         vocabulary = select(
@@ -121,8 +124,10 @@ def run_ours(job: Mapping[str, Any], asked: Sequence[str]) -> tuple[dict[str, fl
 
     tiny = Path(job["folder"]) / "tiny.txt"
     tiny.write_text("\n".join(f"a{i} b{i} c{i}" for i in range(1000)))
-    _, compiling = timed(lambda: train(tiny, 1))
-    (model, report, cpu), whole = timed(lambda: train(Path(job["text"]), config.min_count))
+    small = dataclasses.replace(config, buckets=1000)
+    compiling = timed(lambda: train(small, tiny, 1))[1]
+    text = Path(job["text"])
+    (model, report, cpu), whole = timed(lambda: train(config, text, config.min_count))
     figures = {
         "training": report["tokens"] / report["tokens_per_second"],
         "cpu": cpu,
