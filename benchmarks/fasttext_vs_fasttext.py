@@ -23,7 +23,6 @@ import json
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -96,6 +95,7 @@ def run_ours(job: Mapping[str, Any], asked: Sequence[str]) -> tuple[dict[str, fl
     """Train our model: figures, and words with their vectors."""
     from models import fasttext
     from models.family import Inputs
+    from models.text import Sentences
     from models.vocabulary import select
     from tasks.training.sweep import sweep
     from tasks.training.tracker import Silent
@@ -110,27 +110,36 @@ def run_ours(job: Mapping[str, Any], asked: Sequence[str]) -> tuple[dict[str, fl
 
     def train(
         config: fasttext.Config, text: Path, min_count: int
-    ) -> tuple[Any, Mapping[str, Any], float]:
+    ) -> tuple[Any, Mapping[str, Any], dict[str, float]]:
         tokens = read(text)
         part = tokens.partitions[0]
         vocabulary = select(
             part.types, part.counts, min_count=min_count, max_size=None, reserved=()
         )
         inputs = Inputs({"train": tokens, "vocabulary": vocabulary})
-        model = config.build(inputs, seed=job["seed"])
-        before = time.process_time()
-        report = sweep(model, inputs, job["seed"], context, Silent())
-        return model, report, time.process_time() - before
+        model: Any = config.build(inputs, seed=job["seed"])
+        nothing = Sentences(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(1, np.int64))
+        model.sweep(nothing, seed=0, done=0, until=0, threads=1)  # makes the kernel's tables
+        spent = {"training": 0.0, "cpu": 0.0}
+        sweep_once = model.sweep
+
+        def sweep_timed(*args: Any, **how: Any) -> Any:
+            stats, figures = timed(lambda: sweep_once(*args, **how))
+            spent["training"] += figures["seconds"]
+            spent["cpu"] += figures["cpu"]
+            return stats
+
+        model.sweep = sweep_timed
+        return model, sweep(model, inputs, job["seed"], context, Silent()), spent
 
     tiny = Path(job["folder"]) / "tiny.txt"
     tiny.write_text("\n".join(f"a{i} b{i} c{i}" for i in range(1000)))
     small = dataclasses.replace(config, buckets=1000)
     compiling = timed(lambda: train(small, tiny, 1))[1]
     text = Path(job["text"])
-    (model, report, cpu), whole = timed(lambda: train(config, text, config.min_count))
+    (model, report, spent), whole = timed(lambda: train(config, text, config.min_count))
     figures = {
-        "training": report["tokens"] / report["tokens_per_second"],
-        "cpu": cpu,
+        **spent,
         "end_to_end": whole["seconds"],
         "peak_mb": whole["peak_mb"],
         "compile": compiling["seconds"],
