@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Literal
 
 from models.family import EmbedsWords, Model, Progress
+from models.fasttext import Model as Fasttext
 from models.ngram import Ngram
 from tasks.errors import InputError
 from tasks.export.arpa import write_arpa
 from tasks.export.aside import written_aside
+from tasks.export.fasttext import write_fasttext
 from tasks.export.native import copy_folder, is_model_folder
-from tasks.export.word2vec import write_word2vec_binary, write_word2vec_text
+from tasks.export.parquet import write_parquet
+from tasks.export.word2vec import write_glove_text, write_word2vec_binary, write_word2vec_text
 from tasks.registry import OpenedModel, open_model
 
-Format = Literal["native", "word2vec", "word2vec-bin", "arpa"]
+Format = Literal["native", "word2vec", "word2vec-bin", "glove", "fasttext", "parquet", "arpa"]
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,18 @@ def _write_arpa(model: Model, path: Path, _progress: Progress) -> None:
     write_arpa(model, path)
 
 
+def _write_fasttext(model: Model, path: Path, progress: Progress) -> None:
+    if not isinstance(model, Fasttext):
+        raise TypeError(f"{type(model).__name__} has no n-grams of characters")
+    write_fasttext(model, path, progress)
+
+
 EXPORTS: dict[Format, _Export] = {
     "word2vec": _Export(_embeds, write_word2vec_text),
     "word2vec-bin": _Export(_embeds, write_word2vec_binary),
+    "glove": _Export(_embeds, write_glove_text),
+    "fasttext": _Export(lambda model: isinstance(model, Fasttext), _write_fasttext),
+    "parquet": _Export(_embeds, write_parquet),
     "arpa": _Export(lambda model: isinstance(model, Ngram), _write_arpa),
 }
 
