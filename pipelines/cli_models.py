@@ -48,7 +48,7 @@ class Errors(enum.StrEnum):
 
     strict = "strict"
     reject = "reject"
-    replace = "replace"
+    replaced = "replace"
 
 
 class Method(enum.StrEnum):
@@ -147,6 +147,7 @@ def pull(
             tracking_uri=settings.tracking_uri,
             force=force,
             progress=lambda done, total, unit: watch.advance("pull", done, total, unit),
+            note=lambda text: console.print(f"  {text}", highlight=False, markup=False),
         )
     out().print(path, soft_wrap=True, highlight=False, markup=False)
 

@@ -24,7 +24,7 @@ from tasks.importing.gathering import Errors
 from tasks.importing.steps import Format, import_model
 from tasks.models import read_capabilities
 from tasks.promotion import Promotion, promote
-from tasks.registry import check_name, register
+from tasks.registry import check_name, list_models, register
 from tasks.runner import Observer, Runner
 from tasks.store import Store
 
@@ -104,7 +104,10 @@ def import_file(
     with store.files.in_use():
         model = import_model(runner, file, format, errors)
         outcome = runner.outcomes[-1]
-        scores = _scores(runner, model, config) if similarity or analogy else ()
+        if similarity or analogy:
+            scores = _scores(runner, model, config)
+        else:
+            scores = _known_scores(name, model, settings.tracking_uri)
         tags = {
             "experiment": "imports",
             "name": name,
@@ -116,6 +119,14 @@ def import_file(
         )
     promotion = promote(name, registered.version, tracking_uri=settings.tracking_uri)
     return ImportResult(name, registered.version, outcome.reused, outcome.stats, scores, promotion)
+
+
+def _known_scores(name: str, model: Artifact, tracking_uri: str) -> tuple[Score, ...]:
+    """What a model that is registered already was found to be worth."""
+    for version in list_models(tracking_uri):
+        if (version.name, version.content) == (name, model.content):
+            return version.scores
+    return ()
 
 
 def _scores(runner: Runner, model: Artifact, config: EvaluationConfig) -> tuple[Score, ...]:

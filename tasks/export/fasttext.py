@@ -72,7 +72,7 @@ def _entries(model: Model) -> Iterator[bytes]:
             text = b"\0"
         if b"\0" in text:
             raise InputError(
-                f"fastText's format cannot hold the word {ascii(word)}",
+                f"fastText's format cannot hold the word {word!a}",
                 where="vocabulary",
                 remedy="pull the model in the native format",
             )

@@ -74,6 +74,7 @@ def pull(
     tracking_uri: str,
     force: bool = False,
     progress: Progress = lambda done, total, unit: None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Fetch a model; what is at ``out`` afterwards is whole, even if the pull is killed.
 
@@ -84,6 +85,7 @@ def pull(
         tracking_uri: of the MLflow.
         force: replace whatever is at ``out``; without it only a model that was pulled before is.
         progress: told about words.
+        note: told what the format leaves out of the model.
 
     Returns:
         ``out``.
@@ -113,6 +115,8 @@ def pull(
             _copy(opened, aside)
         else:
             EXPORTS[format].write(opened.model, aside, progress)
+    if isinstance(opened.model, Fasttext) and format not in ("native", "fasttext"):
+        note(f"{format} holds the vocabulary without n-grams: unknown words have no vector in it")
     return out
 
 

@@ -76,7 +76,7 @@ def looks_old(start: bytes) -> bool:
     dim, window, epochs, _, negatives, _, loss, architecture, buckets, *_, sample = (
         ARGUMENTS.unpack_from(start)
     )
-    return (
+    return bool(
         0 < dim <= 1 << 16
         and 0 < window <= 1 << 16
         and 0 <= epochs <= 1 << 20
@@ -109,7 +109,7 @@ def read_fasttext(file: BinaryIO, gathering: Gathering) -> Model:
         )
     head = source.take(ARGUMENTS.size - (0 if new else len(start)))
     arguments = ARGUMENTS.unpack(head if new else start + head)
-    entries, n_words, labels, tokens = source.unpack("3iq")
+    entries, n_words, labels, _ = source.unpack("3iq")
     pruned = source.unpack("q")[0] if new else -1
     if arguments[7] == SUPERVISED or labels:
         raise source.refusal(

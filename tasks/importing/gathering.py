@@ -11,8 +11,9 @@ replace   bytes that are no UTF-8 become U+FFFD; of everything else as ``reject`
 
 Reasons: ``invalid_utf8``, ``too_few_numbers``, ``not_a_number``, ``not_finite``, ``empty_word``,
 ``cut_off``; and for a header that is wrong about the number of words ``missing`` and
-``not_promised``. A word that was there before is no error: the first one counts, the others are
-counted as ``duplicate``, under ``replace`` also words that became equal.
+``not_promised``. Two things are no errors, and only counted: ``empty_word``, as nobody can ask for
+it, and ``duplicate``, a word that was there before; the first one counts. Under ``replace`` words
+may have become equal.
 
 Memory is that of the result: the table grows by a quarter where it lies, and is never allocated by
 what a file says of itself.
@@ -99,7 +100,7 @@ class Gathering:
         """
         if not len(self) and len(vectors):
             self._check_order(vectors)
-        finite = np.isfinite(vectors).all(axis=1)
+        finite: list[bool] = np.isfinite(vectors).all(axis=1).tolist()
         rows, taken = self._rows, []
         for i, (word, good) in enumerate(zip(self._decoded(words, place), finite, strict=True)):
             if word is None:
@@ -107,7 +108,7 @@ class Gathering:
             if not good:
                 self.reject("not_finite", f"the vector of {word!r} is not finite", place(i))
             elif not word:
-                self.reject("empty_word", "the word is empty", place(i))
+                self.stats["empty_word"] += 1
             elif word in rows:
                 self.stats["duplicate"] += 1
             else:

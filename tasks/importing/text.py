@@ -159,7 +159,7 @@ def _read_block(block: bytes, begin: int, dim: int, n_lines: int, gathering: Gat
         base = n_lines + 1
         for line, reason in found.bad.tolist():
             if reason == NO_WORD:
-                gathering.reject("empty_word", "the line has no word", f"line {base + line}")
+                gathering.stats["empty_word"] += 1
             else:
                 problem = f"the line has fewer than a word and {dim} numbers"
                 gathering.reject("too_few_numbers", problem, f"line {base + line}")

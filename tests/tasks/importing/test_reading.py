@@ -55,14 +55,16 @@ def refusal(runner: Runner, folder: Path, data: bytes, **how: Any) -> str:
 
 def text_of(words: list[str], vectors: np.ndarray, *, header: bool = True) -> bytes:
     rows = zip(words, vectors.tolist(), strict=True)
-    lines = [" ".join([word, *("%.9g" % x for x in row)]) for word, row in rows]
+    lines = [" ".join([word, *(f"{x:.9g}" for x in row)]) for word, row in rows]
     return "\n".join(
         [*([f"{len(words)} {vectors.shape[1]}"] if header else []), *lines, ""]
     ).encode()
 
 
 def binary_of(words: list[str], vectors: np.ndarray, *, feed: bytes = b"\n") -> bytes:
-    records = [w.encode() + b" " + v.astype("<f4").tobytes() for w, v in zip(words, vectors)]
+    records = [
+        w.encode() + b" " + v.astype("<f4").tobytes() for w, v in zip(words, vectors, strict=True)
+    ]
     return f"{len(words)} {vectors.shape[1]}\n".encode() + b"".join(r + feed for r in records)
 
 
@@ -105,7 +107,7 @@ def test_gensim_and_we_read_each_others_files(runner: Runner, tmp_path: Path) ->
 
 
 def test_oddities_of_text(runner: Runner, tmp_path: Path) -> None:
-    """A byte order mark, CRLF, blanks at line ends, empty lines, spaces within words, no last LF."""
+    """A byte order mark, CRLF, blanks at line ends, empty lines, words with spaces, no last LF."""
     data = b"\xef\xbb\xbf3 2\r\nnew york 1 2 \r\n\r\nat name@domain.com   3   4\r\n. . . 5 6"
     model, stats = read(runner, tmp_path, data)
     same(
@@ -156,15 +158,18 @@ def test_blocks_do_not_show(
 # --- records that cannot be used ------------------------------------------------------------
 
 ODD: list[tuple[bytes, str, dict[str, int]]] = [
-    (b"2 2\na 1 2\nbr\xc3\xbc\xc3 3 4\n", "line 3: the word 'br\\xfc\\\\xc3' is no UTF-8", {"invalid_utf8": 1}),
-    (b"2 2\na 1 2\na\xed\xa0\x80 3 4\n", "line 3: the word 'a\\\\xed\\\\xa0\\\\x80' is no UTF-8", {"invalid_utf8": 1}),
-    (b"2 2\na 1 2\nb 3\n", "line 3: the line has fewer than a word and 2 numbers", {"too_few_numbers": 1}),
+    (b"2 2\na 1 2\nbr\xc3\xbc\xc3 3 4\n", "line 3: the word 'br\\xfc\\\\xc3' is no UTF-8",
+     {"invalid_utf8": 1}),
+    (b"2 2\na 1 2\na\xed\xa0\x80 3 4\n", "line 3: the word 'a\\\\xed\\\\xa0\\\\x80' is no UTF-8",
+     {"invalid_utf8": 1}),
+    (b"2 2\na 1 2\nb 3\n", "line 3: the line has fewer than a word and 2 numbers",
+     {"too_few_numbers": 1}),
     (b"3 2\na 1 2\nb 3 x4\nc 5 6\n", "line 3, number 2: 'x4' is no number", {"not_a_number": 1}),
     (b"2 2\na 1 2\nb nan inf\n", "line 3: the vector of 'b' is not finite", {"not_finite": 1}),
     (b"2 2\na 1 2\nb 1e39 0\n", "line 3: the vector of 'b' is not finite", {"not_finite": 1}),
-    (b"2 2\na 1 2\n 3 4\n", "line 3: the line has no word", {"empty_word": 1}),
-    (b"5 2\na 1 2\nb 3 4\n", "the header promises 5 words, the file has 2; it may be cut off", {"missing": 3}),
-    (b"1 2\na 1 2\nb 3 4\n", "the header promises 1 words, the file has 2", {"not_promised": 1}),
+    (b"5 2\na 1 2\nb 3 4\n", "promises 5 words, the file has 2; it may be cut off",
+     {"missing": 3}),
+    (b"1 2\na 1 2\nb 3 4\n", "promises 1 words, the file has 2", {"not_promised": 1}),
 ]  # fmt: skip
 
 
@@ -179,6 +184,12 @@ def test_what_cannot_be_used(
     assert stats == counts
     assert model.vocabulary.words[0] == "a"
     assert np.isfinite(model.input).all()
+
+
+def test_empty_words_and_duplicates_are_only_counted(runner: Runner, tmp_path: Path) -> None:
+    model, stats = read(runner, tmp_path, b"4 1\na 1\n 2\na 3\nb 4\n")
+    same(model, ["a", "b"], np.array([[1], [4]], np.float32))
+    assert stats == {"empty_word": 1, "duplicate": 1}
 
 
 def test_replaced_bytes_may_make_words_equal(runner: Runner, tmp_path: Path) -> None:
@@ -251,12 +262,12 @@ def test_a_cut_or_damaged_file_is_an_error_or_a_model(data: Any, tmp_path: Path)
     vectors = table(len(WORDS), 6)
     whole = data.draw(st.sampled_from([text_of(WORDS, vectors), binary_of(WORDS, vectors)]))
     at = data.draw(st.integers(0, len(whole)))
-    cut = data.draw(st.sampled_from([whole[:at], whole[:at] + whole[at + 1 :], whole[:at] + b"\0" + whole[at:],
-                                     struct.pack("<q", at) + whole]))  # fmt: skip
+    lost, more = whole[:at] + whole[at + 1 :], whole[:at] + b"\0" + whole[at:]
+    cut = data.draw(st.sampled_from([whole[:at], lost, more, struct.pack("<q", at) + whole]))
     runner = Runner(Store(str(tmp_path / "store"), tmp_path / "cache"))
     for errors in ("strict", "reject"):
         try:
-            model, stats = read(runner, tmp_path, cut, errors=errors)
+            model, _ = read(runner, tmp_path, cut, errors=errors)
         except InputError:
             continue
         assert len(model.input) == len(model.vocabulary) >= 1
