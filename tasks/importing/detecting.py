@@ -11,6 +11,7 @@ from tasks.importing.text import HEADER, NUMBER
 
 FileFormat = Literal["word2vec", "word2vec-bin", "glove", "fasttext", "parquet"]
 
+_SHORT = 1 << 12
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 FOREIGN = {
@@ -51,11 +52,13 @@ def detect(start: bytes, name: str) -> FileFormat:
             raise InputError(problem, where=name, remedy=remedy)
     text = start.removeprefix(b"\xef\xbb\xbf")
     if header := HEADER.match(text):
-        return _headed(text[header.end() :], int(header.group(2)), text)
+        return _headed(text[header.end() :], int(header.group(2)))
     if fasttext.looks_old(start):
         return "fasttext"
-    line = text.partition(b"\n")[0].rstrip(b" \r")
-    if _CONTROL.search(line) is None and NUMBER.fullmatch(line.rpartition(b" ")[2]):
+    line, ended, _ = text.partition(b"\n")
+    if not ended and len(line) > _SHORT:  # the last number may be cut
+        line = line.rpartition(b" ")[0]
+    if _CONTROL.search(line) is None and NUMBER.fullmatch(line.rstrip(b" \r").rpartition(b" ")[2]):
         return "glove"
     raise InputError(
         "this is no file of vectors in a format that is known",
@@ -64,16 +67,15 @@ def detect(start: bytes, name: str) -> FileFormat:
     )
 
 
-def _headed(rest: bytes, dim: int, text: bytes) -> FileFormat:
+def _headed(rest: bytes, dim: int) -> FileFormat:
     """What follows a line of two numbers: text ends its first line in numbers, or looks like text.
 
-    A word with a single number, a GloVe file of width 1, is told by its second line.
+    A word with a single number, in a GloVe file of width 1, is told by the line after it.
     """
     line = rest.partition(b"\n")[0].rstrip(b" \r")
-    fields = line.split()
-    if dim != 1 and len(fields) == 2 and all(map(NUMBER.fullmatch, fields[1:])):
-        return "glove"
     numbers = [field for field in line.split(b" ")[1:] if field]
+    if dim != 1 and len(numbers) == 1 and NUMBER.fullmatch(numbers[0]):
+        return "glove"
     if numbers and all(map(NUMBER.fullmatch, numbers[-max(1, dim) :])):
         return "word2vec"
     return "word2vec-bin" if _CONTROL.search(rest) else "word2vec"

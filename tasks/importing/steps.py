@@ -124,7 +124,7 @@ def _read(extent: Extent, format: FileFormat, gathering: Gathering, progress: Pr
         elif format == "word2vec-bin":
             read_binary(member.file, gathering)
         else:
-            read_text(member.file, gathering, "no" if format == "glove" else "yes")
+            read_text(member.file, gathering, header=format != "glove")
         if more := next(members, None):
             raise InputError(
                 f"the zip holds several files, such as {member.name} and {more.name}",

@@ -17,7 +17,7 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 import numpy as np
 
@@ -35,9 +35,7 @@ HEADER = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t]*\r?\n")
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.I)
 
 
-def read_text(
-    file: BinaryIO, gathering: Gathering, header: Literal["yes", "no", "perhaps"]
-) -> None:
+def read_text(file: BinaryIO, gathering: Gathering, *, header: bool) -> None:
     """Read a text file into a gathering.
 
     Args:
@@ -51,7 +49,7 @@ def read_text(
     blocks = _blocks(file, gathering.name)
     first = next(blocks, b"")
     begin = len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0
-    said = None if header == "no" else _header(first, begin, header == "yes", gathering.name)
+    said = _header(first, begin, gathering.name) if header else None
     n_lines = 0
     if said:
         begin, n_lines = said.end(), 1
@@ -103,14 +101,9 @@ def _blocks(file: BinaryIO, name: str) -> Iterator[bytes]:
         yield rest
 
 
-def _header(block: bytes, begin: int, must: bool, name: str) -> re.Match[bytes] | None:
-    """The first line, if it is a header and not a word with a single number."""
+def _header(block: bytes, begin: int, name: str) -> re.Match[bytes]:
     found = HEADER.match(block, begin)
-    if found and not must:
-        line = block[found.end() :].partition(b"\n")[0]
-        if len(line.split()) == 2 and found.group(2) != b"1":
-            return None
-    if must and not found:
+    if not found:
         shown = ascii(block[begin : begin + 40].decode(errors="replace"))
         raise InputError(
             f'the first line is not "words width" but {shown}',
