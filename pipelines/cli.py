@@ -177,6 +177,7 @@ def deploy(home: Home = None, verbose: Verbose = False) -> None:
     out().print(f"a worker runs them: prefect worker start --pool {POOL}", style="dim")
 
 
+app.command("import")(cli_models.import_)
 app.command()(cli_models.pull)
 app.command()(cli_models.evaluate)
 app.command()(cli_corpus.gc)

@@ -26,7 +26,30 @@ class Format(enum.StrEnum):
     native = "native"
     word2vec = "word2vec"
     word2vec_bin = "word2vec-bin"
+    glove = "glove"
+    fasttext = "fasttext"
+    parquet = "parquet"
     arpa = "arpa"
+
+
+class ImportFormat(enum.StrEnum):
+    """The formats of files that are imported."""
+
+    auto = "auto"
+    word2vec = "word2vec"
+    word2vec_bin = "word2vec-bin"
+    glove = "glove"
+    fasttext = "fasttext"
+    parquet = "parquet"
+    native = "native"
+
+
+class Errors(enum.StrEnum):
+    """What becomes of records that cannot be used."""
+
+    strict = "strict"
+    reject = "reject"
+    replaced = "replace"
 
 
 class Method(enum.StrEnum):
@@ -142,8 +165,59 @@ def pull(
             vectors=vectors.value,
             force=force,
             progress=lambda done, total, unit: watch.advance("pull", done, total, unit),
+            note=lambda text: console.print(f"  {text}", highlight=False, markup=False),
         )
     out().print(path, soft_wrap=True, highlight=False, markup=False)
+
+
+def import_(
+    file: Annotated[str, typer.Argument(help="A file or URL, packed or not, or a pulled folder")],
+    name: Annotated[str, typer.Option("--name", help="To register the model under")],
+    format: Annotated[
+        ImportFormat, typer.Option("--format", help="Of the file; fastText's .vec is word2vec")
+    ] = ImportFormat.auto,
+    errors: Annotated[
+        Errors,
+        typer.Option(
+            "--errors",
+            help="Records that cannot be used: stop; leave out and count; or put U+FFFD for bytes "
+            "that are no UTF-8, and leave the rest out",
+        ),
+    ] = Errors.strict,
+    similarity: Annotated[
+        list[str] | None,
+        typer.Option("--similarity", metavar="SET", help="Score it: wordsim353, simlex999, a file"),
+    ] = None,
+    analogy: Annotated[
+        list[str] | None,
+        typer.Option("--analogy", metavar="SET", help="Score it: google, or a file"),
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Register vectors that another program made: word2vec, GloVe, fastText, Parquet."""
+    settings, console = begin(verbose)
+    from pipelines.console import Watch
+
+    with Watch(console) as watch:
+        from pipelines.importing import import_file
+
+        result = import_file(
+            file,
+            name,
+            settings,
+            watch,
+            format=format.value,
+            errors=errors.value,
+            similarity=similarity or (),
+            analogy=analogy or (),
+        )
+    if as_json:
+        print_json(result.to_json())
+    else:
+        for line in result.lines:
+            out().print(line, highlight=False, markup=False)
 
 
 def evaluate(

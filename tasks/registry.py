@@ -39,7 +39,7 @@ from tasks.errors import InputError
 from tasks.evaluation.score import Score
 from tasks.export.native import FILES, check_folder, is_model_folder, write_folder_manifest
 from tasks.mlflow_client import answering, connect, experiment_id
-from tasks.models import TextPipeline, capabilities, read_model, read_text_pipeline
+from tasks.models import CONFIG, TextPipeline, capabilities, read_model, read_text_pipeline
 from tasks.store import Store
 from tasks.tracking import create_run, find_run, log_params, version
 from tasks.versions import (
@@ -156,6 +156,8 @@ def _run(client: MlflowClient, store: Store, manifest: Manifest, tags: Mapping[s
     if found := find_run(client, everywhere, manifest.recipe, store.url):
         return str(found.info.run_id)
     params = json.loads(canonical_json(manifest.origin["params"]))
+    if "family" not in params:  # what was read from a file turned out when it was read
+        params["family"] = store.reader(manifest.handle()).json(CONFIG)["config"]
     inputs = {role: Artifact(**value) for role, value in manifest.origin["inputs"].items()}
     experiment = experiment_id(
         client, tags.get("experiment", "lexloom"), tags.get("artifact_root", "")

@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Literal
 
 from models.family import EmbedsWords, Model, Progress
+from models.fasttext import Model as Fasttext
 from models.ngram import Ngram
 from models.tables import Choice, choices, chosen
 from tasks.errors import InputError
 from tasks.export.arpa import write_arpa
 from tasks.export.aside import written_aside
+from tasks.export.fasttext import write_fasttext
 from tasks.export.native import copy_folder, is_model_folder
-from tasks.export.word2vec import write_word2vec_binary, write_word2vec_text
+from tasks.export.parquet import write_parquet
+from tasks.export.word2vec import write_glove_text, write_word2vec_binary, write_word2vec_text
 from tasks.registry import OpenedModel, open_model
 
-Format = Literal["native", "word2vec", "word2vec-bin", "arpa"]
+Format = Literal["native", "word2vec", "word2vec-bin", "glove", "fasttext", "parquet", "arpa"]
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,18 @@ def _write_arpa(model: Model, path: Path, _progress: Progress) -> None:
     write_arpa(model, path)
 
 
+def _write_fasttext(model: Model, path: Path, progress: Progress) -> None:
+    if not isinstance(model, Fasttext):
+        raise TypeError(f"{type(model).__name__} has no n-grams of characters")
+    write_fasttext(model, path, progress)
+
+
 EXPORTS: dict[Format, _Export] = {
     "word2vec": _Export(_embeds, write_word2vec_text),
     "word2vec-bin": _Export(_embeds, write_word2vec_binary),
+    "glove": _Export(_embeds, write_glove_text),
+    "fasttext": _Export(lambda model: isinstance(model, Fasttext), _write_fasttext),
+    "parquet": _Export(_embeds, write_parquet),
     "arpa": _Export(lambda model: isinstance(model, Ngram), _write_arpa),
 }
 
@@ -64,6 +76,7 @@ def pull(
     vectors: Choice = "own",
     force: bool = False,
     progress: Progress = lambda done, total, unit: None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Fetch a model; what is at ``out`` afterwards is whole, even if the pull is killed.
 
@@ -75,6 +88,7 @@ def pull(
         vectors: which of a model's word vectors are written; the native format has them all.
         force: replace whatever is at ``out``; without it only a model that was pulled before is.
         progress: told about words.
+        note: told what the format leaves out of the model.
 
     Returns:
         ``out``.
@@ -105,6 +119,8 @@ def pull(
             _copy(opened, aside)
         else:
             EXPORTS[format].write(model, aside, progress)
+    if isinstance(opened.model, Fasttext) and format not in ("native", "fasttext"):
+        note(f"{format} holds the vocabulary without n-grams: unknown words have no vector in it")
     return out
 
 

@@ -1,0 +1,1 @@
+"""Vectors that other programs wrote, read as models: one file a format."""
