@@ -119,12 +119,12 @@ def _better(a: Score, b: Score) -> bool:
 
 
 def label(score: Score) -> str:
-    """The name of a score for people: "perplexity test", "wordsim353", "google 3CosAdd"."""
+    """The name of a score for people: "perplexity test", "wordsim353", "google 3CosAdd", "ap"."""
     kind, _, name = score.name.partition(".")
     if kind in ("perplexity", "bits_per_character"):
         return f"{ {'bits_per_character': 'bits/char'}.get(kind, kind) } {name}"
     method = score.details.get("method")
-    return f"{name.removesuffix('.3cosmul')} {method}" if method else name
+    return f"{name.removesuffix('.3cosmul').removesuffix('.opp')} {method}" if method else name
 
 
 def coverage(score: Score) -> str:
@@ -173,7 +173,8 @@ class Leaderboard:
 
     Names and values are never cut or folded. Where a terminal is too narrow, the baselines of a
     score stand one below the other, and what it rests on is folded between words; where there is
-    no room for these either, they are left out.
+    no room for these either, confidence intervals give way, and at last what a score rests on and
+    its baselines.
     """
 
     rows: tuple[Row, ...]
@@ -185,7 +186,7 @@ class Leaderboard:
         marks = footnotes(self.rows)
         cells = [
             [
-                (Text(label(score)), _value(score, row, self.rows, marks),
+                (Text(label(score)), _value(score, row, self.rows, marks), Text(score.range, "dim"),
                  Text(baselines(score)), Text(coverage(score)))
                 for score in row.scores
             ]
@@ -195,10 +196,11 @@ class Leaderboard:
         table = Table(box=box.HORIZONTALS, show_header=False, show_lines=True)
         for row, lines in zip(self.rows, cells, strict=True):
             scores = Table.grid(padding=(0, GAP, 0, 0))
-            for i, width in enumerate(widths):
-                scores.add_column(width=width, justify="right" if i == 1 else "left")
+            kept = [i for i, width in enumerate(widths) if width]
+            for i in kept:
+                scores.add_column(width=widths[i], justify="right" if i == 1 else "left")
             for line in lines:
-                scores.add_row(*line[: len(widths)])
+                scores.add_row(*(line[i] for i in kept))
             table.add_row(Group(*_about(row), scores))
         yield table
         if any(standing(s, row, self.rows).place for row in self.rows for s in row.scores):
@@ -208,19 +210,27 @@ class Leaderboard:
 
 
 def _widths(lines: Sequence[Sequence[Text]], room: int) -> list[int]:
-    """The widths of the columns that fit: name, value, baselines, coverage."""
-    widths = [max((line[i].cell_len for line in lines), default=1) for i in range(4)]
-    name, value, baseline, _ = widths
-    if sum(widths) + 4 * GAP <= room:
+    """The widths of the columns: name, value, interval, baselines, coverage; 0 leaves one out."""
+    widths = [max((line[i].cell_len for line in lines), default=1) for i in range(5)]
+    name, value, interval, baseline, _ = widths
+    if _across(widths) <= room:
         return widths
     # One baseline a line, with its comma; then folds between the words of the coverage.
-    single = 1 + _longest(part for line in lines for part in line[2].plain.split(", "))
+    single = 1 + _longest(part for line in lines for part in line[3].plain.split(", "))
     baseline = min(baseline, single)
-    left = room - 4 * GAP - name - value - baseline
-    if left >= _longest(word for line in lines for word in line[3].plain.split()):
-        return [name, value, baseline, left]
-    left += GAP
-    return [name, value, baseline] if left >= 0 else [name, value]
+    word = _longest(word for line in lines for word in line[4].plain.split())
+    for shown in (interval, 0):
+        kept = [name, value, shown, baseline]
+        left = room - _across([*kept, 0]) - GAP
+        if left >= word:
+            return [*kept, left]
+    without = [name, value, 0, baseline, 0]
+    return without if _across(without) <= room else [name, value, 0, 0, 0]
+
+
+def _across(widths: Sequence[int]) -> int:
+    """What columns take with the gaps behind them."""
+    return sum(width + GAP for width in widths if width)
 
 
 def _longest(texts: Iterable[str]) -> int:
@@ -266,7 +276,8 @@ def _cell(score: Score | None, row: Row, rows: Sequence[Row], marks: Mapping[str
     place = standing(score, row, rows)
     shown = f"**{score.shown}**" if place.place == 1 else score.shown
     mark = marks.get(place.reason, "").replace("*", "\\*")
-    return f"{shown}{mark} ({'; '.join(filter(None, [baselines(score), coverage(score)]))})"
+    about = "; ".join(filter(None, [baselines(score), coverage(score)]))
+    return " ".join(filter(None, [f"{shown}{mark}", score.range, f"({about})"]))
 
 
 def _line(cells: Sequence[str]) -> str:

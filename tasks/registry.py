@@ -263,7 +263,10 @@ def _note_scores(
     if found.tags.get(SCORES) != text:
         client.log_text(run_id, text, "scores.json")
         client.set_model_version_tag(name, number, SCORES, text)
-        shown = {f"lexloom.score.{score.name}": score.shown for score in scores}
+        shown = {
+            f"lexloom.score.{score.name}": f"{score.shown} {score.range}".rstrip()
+            for score in scores
+        }
         for tag, figure in shown.items():
             client.set_model_version_tag(name, number, tag, figure)
         for tag in found.tags:

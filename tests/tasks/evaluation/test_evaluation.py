@@ -12,8 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 from tasks.errors import InputError
 from tasks.evaluation import EvaluationConfig, check_sets, evaluate_files
 from tasks.evaluation.lexicon import Lexicon
+from tasks.evaluation.names import import_sets
 from tasks.evaluation.neighbours import telling_words
-from tasks.evaluation.sets import import_sets
 from tasks.models import TextPipeline
 from tasks.normalize import Normalize
 from tasks.store import Store
@@ -41,7 +41,7 @@ def test_a_model_at_hand_is_asked_what_it_can_answer(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).standard_normal((4, 5))
     table = Table(Table.of("abcd", rows).vocabulary, rows.astype(np.float32), Titled())
     scores = evaluate_files(
-        table, TEXT, similarity_sets=[str(pairs)], analogy_sets=[str(questions)]
+        table, TEXT, sets={"similarity": [str(pairs)], "analogy": [str(questions)]}
     )
     assert [s.name for s in scores] == ["similarity.p", "analogy.q", "analogy.q.3cosmul"]
     with pytest.raises(InputError, match="A table: this model gives no probability"):
@@ -62,9 +62,10 @@ def test_sets_become_inputs_by_content(store: Store, tmp_path: Path) -> None:
     copy = tmp_path / "elsewhere" / "p.tsv"
     copy.parent.mkdir()
     copy.write_bytes(pairs.read_bytes())
-    first = import_sets(store, [str(pairs)], "similarity")
-    assert first == import_sets(store, [str(copy)], "similarity")
+    first, sections = import_sets(store, [str(pairs)], "similarity")
+    assert (first, sections) == import_sets(store, [str(copy)], "similarity")
     assert list(first) == ["similarity:p"]
+    assert sections == {}
     with pytest.raises(InputError, match="two evaluation sets have this name"):
         import_sets(store, [str(pairs), str(copy)], "similarity")
 
