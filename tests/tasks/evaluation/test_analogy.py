@@ -198,3 +198,50 @@ def test_neighbours_leave_out_the_word_itself_and_words_without_a_vector() -> No
     assert [word for word, _ in found["king"]] == ["woman", "queen"]
     assert found["king"][0][1] == pytest.approx(18 / (1.5 * np.sqrt(162)), abs=1e-6)
     assert len(nearest(Table.of(words, rows), ["king"], k=50)["king"]) == 5
+
+
+# --- BATS -----------------------------------------------------------------------------------
+
+
+def test_pairs_of_words_become_questions_with_several_right_answers(tmp_path: Path) -> None:
+    nouns, verbs = tmp_path / "I01 [noun - plural].txt", tmp_path / "L01.txt"
+    nouns.write_text("cat\tcats\nox\toxen/oxes\nsea lion\tsea lions\n", "utf-8")
+    verbs.write_text("go\twalk/run\n\nnothing\t\nsee\tlook\n", "utf-8")
+    read = read_analogies({path.stem: path for path in (nouns, verbs)}, "bats")
+    assert list(read.sections) == ["I01 [noun - plural]", "L01"]
+    assert read.sections["L01"] == (
+        question("go", "walk", "see", "look"),
+        question("see", "look", "go", "walk", "run"),
+    )
+    assert len(read.sections["I01 [noun - plural]"]) == 6
+    assert read.unread == 1
+    rows = tmp_path / "many.txt"
+    rows.write_text("\n".join(f"a{i}\tb{i}" for i in range(1001)), "utf-8")
+    with pytest.raises(InputError, match="a section of 1,001 pairs"):
+        read_analogies(rows)
+
+
+def test_any_right_answer_will_do_but_none_of_the_question() -> None:
+    words = ["man", "king", "woman", "queen", "lady", "far"]
+    rows = [[1, 9, 0.5], [9, 9, 0], [1, 1, 0.5], [9, 1, 0], [0, -1, 3], [-1, 0, 1]]
+    table = Table.of(words, rows)
+
+    def asked(*answers: str) -> Score:
+        questions = AnalogySet({"x": (question("man", "king", "woman", *answers),)})
+        return measure("x", table, questions)[0]
+
+    assert asked("empress", "Queen").value == 1.0
+    assert asked("lady", "far").value == 0.0
+    # What can never be answered is not asked.
+    for answers in (("king",), ("empress", "man"), ("empress",)):
+        score = asked(*answers)
+        assert (score.value, score.scored, score.total) == (None, 0, 1)
+
+
+def test_an_interval_stands_beside_the_accuracy(google: Path) -> None:
+    questions = read_analogies(google)
+    some = AnalogySet({name: questions.sections[name] for name in ("family", "currency")})
+    add, _ = measure("x", planted(some), some)
+    low, high = add.interval
+    assert low < add.value < high
+    assert add.range in add.line
