@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from tasks.evaluation import Score, evaluate_files
 from tasks.evaluation.compare import Difference, Spread, differences, spreads
 from tasks.evaluation.lexicon import Words
 from tasks.evaluation.names import Kind, files_of, find_set
+from tasks.evaluation.score import show, shown_range
 from tasks.registry import OpenedModel
 
 RESTRICT = 300_000
@@ -82,11 +83,21 @@ def compare(
     return Comparison(models, spreads([*models.values()]), tuple(found))
 
 
+def _bands(score: Score) -> Iterator[str]:
+    """A line for each band of frequency that a score of word pairs is told by."""
+    for band in score.details.get("bands", ()):
+        ends = shown_range(band["interval"], score.unit)
+        covered = f"{band['scored']:,} of {band['total']:,} {score.items}"
+        why = f"({band['undefined']})" * bool(band["undefined"])
+        values = " ".join(filter(None, [show(band["value"], score.unit), ends, why]))
+        yield f"  rarer word {band['band']}: {values} | {covered}"
+
+
 def comparison_table(comparison: Comparison) -> RenderableType:
     """A line a score of one model; of several, a row a score and a column a model."""
     if not comparison.spreads:
-        lines = [s.line for scores in comparison.models.values() for s in scores]
-        return Text("\n".join(lines))
+        scores = [score for found in comparison.models.values() for score in found]
+        return Text("\n".join(line for score in scores for line in (score.line, *_bands(score))))
     table = Table(box=None)
     for heading in ("score", *comparison.models, "mean ± sd"):
         table.add_column(Text(heading, overflow="fold"), overflow="fold")
@@ -100,9 +111,8 @@ def comparison_table(comparison: Comparison) -> RenderableType:
         table.add_row(spread.name + mark, *cells, spread.shown)
         if spread.reason:
             notes.append(Text(f"* {spread.name}: {spread.reason}", "italic"))
-    first = next(iter(comparison.models))
+    between = " less ".join(comparison.models)
     for difference in comparison.differences:
         covered = f"{difference.scored:,} of {difference.total:,} covered by both"
-        about = f"{difference.name}: {first} is ahead by {difference.shown}, {covered}"
-        notes.append(Text(about))
+        notes.append(Text(f"{difference.name}: {between} {difference.shown}, {covered}"))
     return Group(table, *notes)

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tasks.artifacts import Stats
+from tasks.evaluation.compare import Spread
 from tasks.evaluation.score import Score, incomparable, show
 
 FRAME, GAP = 4, 2
@@ -60,6 +61,7 @@ class Row:
         registered: where it is registered, if it is.
         curves: training curves by metric, as (step, value).
         neighbours: nearest neighbours with their cosine, by word.
+        spreads: of its scores over models that differ by their seed alone, if there are several.
     """
 
     family: str
@@ -72,6 +74,7 @@ class Row:
     registered: Registered | None = None
     curves: Mapping[str, Points] = field(default_factory=dict)
     neighbours: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    spreads: tuple[Spread, ...] = ()
 
     @property
     def seconds(self) -> str:
@@ -86,6 +89,17 @@ class Row:
             if (value := self.training.get(f"{unit}_per_second")) is not None:
                 return f"{float(value):,.0f} {unit}/s"
         return "-"
+
+    @property
+    def seeds(self) -> str:
+        """Mean and standard deviation over seeds, for people; empty where there is one seed."""
+        names = {score.name: label(score) for score in self.scores}
+        shown = [
+            f"{names[spread.name]} {spread.shown}"
+            for spread in self.spreads
+            if spread.name in names and spread.deviation is not None and not spread.reason
+        ]
+        return f"over {len(self.spreads[0].values)} seeds: {', '.join(shown)}" if shown else ""
 
 
 @dataclass(frozen=True)
@@ -244,6 +258,8 @@ def _about(row: Row) -> Iterator[Text]:
     yield Text(row.paper, "dim")
     if row.registered:
         yield Text(f"registered as {row.registered}", "cyan", overflow="fold")
+    if row.seeds:
+        yield Text(row.seeds, overflow="fold")
 
 
 def _value(score: Score, row: Row, rows: Sequence[Row], marks: Mapping[str, str]) -> Text:
@@ -262,7 +278,7 @@ def leaderboard_markdown(rows: Sequence[Row]) -> str:
     for row in rows:
         scores = {score.name: score for score in row.scores}
         cells = [_cell(scores.get(name), row, rows, marks) for name in names]
-        about = f"**{row.title}** ({row.paper})"
+        about = "; ".join(filter(None, [f"**{row.title}** ({row.paper})", row.seeds]))
         lines.append(
             _line([about, f"{row.seconds}, {row.rate}", *cells, str(row.registered or "-")])
         )

@@ -108,7 +108,7 @@ def _leaderboard(rows: Sequence[Row]) -> str:
             ]
             for score in row.scores
         ]
-        about = f"<strong>{escape(row.title)}</strong><br>{_soft(row.paper)}"
+        about = f"<strong>{escape(row.title)}</strong><br>{_soft(row.paper)}<br>{_soft(row.seeds)}"
         trained = f"{row.seconds}<br>{_soft(row.rate + ', reused' * row.reused)}"
         body.append([about, trained, _table([], scores, right={1}), _registered(row)])
     notes = "".join(

@@ -49,7 +49,9 @@ class Spread:
         """For people: "0.421 ± 0.012"."""
         if self.deviation is None:
             return show(self.mean, self.unit)
-        return f"{show(self.mean, self.unit)} ± {show(self.deviation, self.unit)}"
+        percent = self.unit == "accuracy"
+        spread = f"{self.deviation:.1%}" if percent else show(self.deviation, self.unit)
+        return f"{show(self.mean, self.unit)} ± {spread}"
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -90,9 +90,7 @@ class Score:
     @property
     def range(self) -> str:
         """The confidence interval for people: "[0.31, 0.52]"; empty where there is none."""
-        if self.interval is None:
-            return ""
-        return f"[{', '.join(show(end, self.unit) for end in self.interval)}]"
+        return shown_range(self.interval, self.unit)
 
     @property
     def otherwise(self) -> str:
@@ -187,3 +185,8 @@ def show(value: float | None, unit: str) -> str:
     if unit == "accuracy":
         return f"{value:.1%}" if value >= 0.001 or value == 0 else f"{value:.3%}"
     return f"{value:,.1f}" if unit == "perplexity" else f"{value:.3f}"
+
+
+def shown_range(interval: Sequence[float] | None, unit: str) -> str:
+    """An interval for people: "[0.31, 0.52]"; empty where there is none."""
+    return f"[{', '.join(show(end, unit) for end in interval)}]" if interval else ""
