@@ -28,7 +28,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
@@ -61,6 +61,9 @@ __all__ = [
     "OpenedModel", "Registered", "Version", "check_name", "find_version", "list_models",
     "open_model", "register",
 ]  # fmt: skip
+
+LONGEST_TAG = 100_000
+"""Characters that MLflow takes in a tag of a version."""
 
 
 @dataclass(frozen=True)
@@ -268,10 +271,12 @@ def _note_scores(
 ) -> None:
     """Keep the scores with the version and, as metrics and as a file, with the run."""
     name, number = found.name, str(found.version)
-    text = json.dumps([score.to_json() for score in scores], ensure_ascii=False)
-    if found.tags.get(SCORES) != text:
+    text = tag = _as_json(scores)
+    if len(tag) > LONGEST_TAG:
+        tag = _as_json([_shortened(score) for score in scores])
+    if found.tags.get(SCORES) != tag:
         client.log_text(run_id, text, "scores.json")
-        client.set_model_version_tag(name, number, SCORES, text)
+        client.set_model_version_tag(name, number, SCORES, tag)
         shown = {
             f"lexloom.score.{score.name}": f"{score.shown} {score.range}".rstrip()
             for score in scores
@@ -291,6 +296,16 @@ def _note_scores(
     for key, value in values.items():
         if known.get(key) != value:
             client.log_metric(run_id, key, value)
+
+
+def _as_json(scores: Sequence[Score]) -> str:
+    return json.dumps([score.to_json() for score in scores], ensure_ascii=False)
+
+
+def _shortened(score: Score) -> Score:
+    """A score without what it is by sections and bands."""
+    parts = ("sections", "subsets", "bands")
+    return replace(score, details={k: v for k, v in score.details.items() if k not in parts})
 
 
 def open_model(reference: str, tracking_uri: str) -> OpenedModel:

@@ -65,6 +65,8 @@ PACKAGED = {
 }
 """The files of sets that gensim's wheel holds."""
 
+UNNAMEABLE = re.compile(r"[^\w.\- ]")
+"""What no name of a metric may hold in MLflow."""
 SUFFIXES = (".txt", ".tsv", ".csv", ".tab")
 
 
@@ -97,7 +99,8 @@ def find_set(reference: str, kind: Kind, folder: str = "") -> tuple[str, Path]:
             where=reference,
             remedy=f"name a file or one of: {', '.join(sorted(names))}",
         )
-    return path.stem if path.is_file() else path.name, path
+    name = path.absolute().name if path.is_dir() else path.stem
+    return UNNAMEABLE.sub("_", name), path
 
 
 def _beneath(folder: str, aliases: Sequence[str]) -> Path | None:

@@ -72,6 +72,16 @@ def test_what_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         find_set("wordsim353", "similarity")
 
 
+def test_a_path_gives_a_name_that_a_metric_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touch(tmp_path, "sets/E01 [country - capital], 'x'.txt")
+    file = tmp_path / "sets" / "E01 [country - capital], 'x'.txt"
+    assert find_set(str(file), "analogy")[0] == "E01 _country - capital__ _x_"
+    monkeypatch.chdir(tmp_path / "sets")
+    assert find_set(".", "analogy")[0] == "sets"
+
+
 def test_a_folder_is_a_set_of_sections(store: Store, tmp_path: Path) -> None:
     touch(tmp_path, "BATS_3.0/2/b [x - y].txt", "BATS_3.0/1/c.txt", "BATS_3.0/metadata.json")
     name, path = find_set("bats", "analogy", str(tmp_path))
