@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models import glove, ngram, nplm, ppmi, word2vec
+from models import glove, ngram, nplm, ppmi, quantized, word2vec
 
 FamilyConfig = Annotated[
     ngram.Config | word2vec.Config | nplm.Config | glove.Config | ppmi.Config,
@@ -32,3 +32,15 @@ FAMILIES: tuple[
     ppmi.Config,
 )
 """The Config classes themselves, in the order in which leaderboards and docs list families."""
+
+StoredConfig = Annotated[
+    ngram.Config
+    | word2vec.Config
+    | nplm.Config
+    | glove.Config
+    | ppmi.Config
+    | quantized.Config,
+    Field(discriminator="family"),
+]
+"""The settings of any model that a store or a registry may hold: of families, and what is made of
+their models. The latter are not trained, so they are neither forms nor parts of a recipe."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from models.families import FamilyConfig
+from models.families import StoredConfig
 from models.family import EmbedsWords, Family, Model, Scores
 from models.vocabulary import Vocabulary
 from tasks.analyze import Analyze, analyze_text
@@ -122,7 +122,7 @@ def read_model(source: Reader | Path) -> Model:
         raise InputError(
             f"this model is not of format {FORMAT}", where=CONFIG, remedy="pull it again"
         )
-    config: Family = TypeAdapter(FamilyConfig).validate_python(value["config"])
+    config: Family = TypeAdapter(StoredConfig).validate_python(value["config"])
     vocabulary = Vocabulary.from_json(_json(source, VOCABULARY))
     return config.restore(vocabulary, map_tensors(_path(source, WEIGHTS)))
 
