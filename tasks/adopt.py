@@ -6,6 +6,7 @@ import shutil
 
 from tasks.artifacts import Artifact, Manifest, recipe_of
 from tasks.export.native import FILES
+from tasks.lineage import step_names
 from tasks.registry import OpenedModel
 from tasks.store import Store, Writer
 
@@ -19,8 +20,8 @@ def adopt(store: Store, opened: OpenedModel) -> Artifact:
     over another store) its files are copied in. Either way its content is that of the model.
     """
     content, recipe = str(opened.about.get("content", "")), str(opened.about.get("recipe", ""))
-    for step in store.files.names("") if recipe else []:
-        found = store.find(step, recipe)
+    for step in step_names(store):
+        found = store.find(step, recipe) if recipe in store.files.names(step) else None
         if found and found.content == content:
             return found.handle()
     source = Artifact("model", "model", recipe, content)

@@ -53,9 +53,8 @@ def test_a_model_is_quantized_once_and_asked_like_any_other(
     near = json.loads(cli("query", "neighbours", champion, "ship", "--json").out)
     assert len(near["ship"]) == 10
     shown = cli("models", "show", champion).out
-    assert f"parent             {trained}".split() == [
-        word for line in shown.splitlines() if line.startswith("parent") for word in line.split()
-    ]
+    lines = [line.split() for line in shown.splitlines()]
+    assert ["parent", trained] in lines
     assert "of nearest neighbours kept" in shown
     twice = cli("quantize", champion)
     assert (twice.code, "quantized already" in twice.err) == (2, True)
