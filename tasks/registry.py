@@ -12,6 +12,7 @@ Tags of a version, each with the prefix ``lexloom.``:
     vocabulary    the hash of its words      scores        its scores with everything about them
     version       of lexloom                 score.NAME    a score for people
     input.ROLE    what it was trained on
+    settings      what it shares with those that differ by their seed alone
 
 and one more for every label that ``register`` is given (``corpus``, ``git_commit``, ...). Aliases:
 ``challenger`` is the version registered last, ``champion`` the one that passed the gate last
@@ -231,6 +232,7 @@ def _add_version(
     lineage = {
         f"input.{role}": value["content"] for role, value in manifest.origin["inputs"].items()
     }
+    lineage["settings"] = _settings(manifest)
     labels = {key: value for key, value in tags.items() if value}
     client.create_model_version(
         name,
@@ -240,6 +242,13 @@ def _add_version(
         tags={f"lexloom.{k}": v for k, v in {**labels, **lineage, **about}.items()},
         description=usage(model, name),
     )
+
+
+def _settings(manifest: Manifest) -> str:
+    """The hash of all that a model was made of but its seed and its replicate."""
+    params = {k: v for k, v in manifest.origin["params"].items() if k not in ("seed", "replicate")}
+    inputs = {role: value["content"] for role, value in manifest.origin["inputs"].items()}
+    return digest({"params": params, "inputs": inputs})
 
 
 def _link(source: Path, target: Path) -> None:
@@ -263,7 +272,10 @@ def _note_scores(
     if found.tags.get(SCORES) != text:
         client.log_text(run_id, text, "scores.json")
         client.set_model_version_tag(name, number, SCORES, text)
-        shown = {f"lexloom.score.{score.name}": score.shown for score in scores}
+        shown = {
+            f"lexloom.score.{score.name}": f"{score.shown} {score.range}".rstrip()
+            for score in scores
+        }
         for tag, figure in shown.items():
             client.set_model_version_tag(name, number, tag, figure)
         for tag in found.tags:

@@ -21,6 +21,7 @@ from rich.console import Console
 from tasks import charts
 from tasks.artifacts import Artifact
 from tasks.corpus import Corpus, CorpusConfig
+from tasks.evaluation.compare import spreads
 from tasks.evaluation.score import Baseline, Score
 from tasks.leaderboard import duration, standing
 from tasks.report import (
@@ -110,6 +111,22 @@ def test_places_go_to_what_compares() -> None:
     assert places(*scores, perplexity(90.0, "b")) == [3, 1, 1, None]
     assert places(similarity(0.1, "p"), similarity(0.4, "q", 290)) == [None, None]
     assert places(perplexity(181.0, "a"), perplexity(None, "a")) == [1, None]
+
+
+def test_intervals_and_seeds_are_shown_where_there_is_room() -> None:
+    ranged = replace(similarity(0.412, "p"), interval=(0.31, 0.498))
+    over = spreads([[ranged], [similarity(0.4, "p")]])
+    rows = [replace(WORD2VEC, scores=(ranged, analogy()), spreads=over)]
+    wide, narrow = shown(rows, 160), shown(rows, 60)
+    assert "[0.310, 0.498]" in wide
+    assert "[0.310" not in narrow
+    for text in (wide, narrow, leaderboard_markdown(rows)):
+        assert "over 2 seeds: wordsim353 0.406 ± 0.008" in " ".join(text.split())
+    assert "[0.310, 0.498]" in leaderboard_markdown(rows)
+    assert leaderboard_json(rows)[0]["scores"][0]["interval"] == (0.31, 0.498)
+    # Figures on different pairs have no common mean.
+    mixed = spreads([[ranged], [similarity(0.4, "q")]])
+    assert "seeds" not in shown([replace(WORD2VEC, spreads=mixed)], 160)
 
 
 def test_what_is_not_ranked_is_marked_and_says_why() -> None:
