@@ -328,7 +328,7 @@ def version_table(version: Version) -> Table:
             name: value
             for name, value in sorted(version.tags.items())
             if name.startswith("input.")
-            or name in ("corpus", "git_commit", "flow_run_id", "recipe")
+            or name in ("corpus", "flow_run_id", "git_commit", "parent", "quantization", "recipe")
         },
     }
     for name, value in facts.items():

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines import cli_common, cli_corpus, cli_models
+from pipelines import cli_common, cli_corpus, cli_models, cli_vectors
 from pipelines.cli_common import (
     AsJson,
     Changes,
@@ -180,6 +180,8 @@ def deploy(home: Home = None, verbose: Verbose = False) -> None:
 app.command("import")(cli_models.import_)
 app.command()(cli_models.pull)
 app.command()(cli_models.evaluate)
+app.command()(cli_vectors.quantize)
+app.command("map")(cli_vectors.word_map)
 app.command()(cli_corpus.gc)
 
 
