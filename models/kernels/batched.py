@@ -161,7 +161,7 @@ def train_records(
     slope = weights * difference
     for side, each, other in zip(sides, rows, reversed(vectors), strict=True):
         found, place, met = torch.unique(each, return_inverse=True, return_counts=True)
-        scale = limit / met.clamp(min=limit)
+        scale = limit / met.to(slope.dtype).clamp(min=limit)
         gradient = other.new_zeros((len(found), other.shape[1]))
         gradient.index_add_(0, place, slope[:, None] * other)
         bias = slope.new_zeros(len(found)).index_add_(0, place, slope)

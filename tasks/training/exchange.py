@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -100,4 +101,4 @@ def _blocks(table: Table, n: int, device: torch.device) -> Iterator[slice | Tens
         if table.busiest is None:
             yield rows
         else:
-            yield torch.tensor(table.busiest[rows], device=device)
+            yield torch.tensor(np.ascontiguousarray(table.busiest[rows]), device=device)

@@ -312,8 +312,10 @@ def rounds_of(units: float, world: int) -> int:
     """The rounds of a chunk of about so many units: a power of two, 1 where it is small.
 
     So every exchange whose number is a multiple of a larger power of two, and that therefore takes
-    more rows, ends a chunk.
+    more rows, ends a chunk. One worker exchanges nothing.
     """
+    if world == 1:
+        return 1
     return 1 << max(0, int(math.log2(max(1.0, units / (world * ROUND)))))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,14 @@ from models.text import Pairs
 from tests.tasks.training.test_sweep import corpus
 
 V, D = 23, 7
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("pooling", ["none", "sum", "mean", "corrected-mean"])
@@ -72,7 +81,7 @@ def test_a_model_learns_in_batches_nearly_as_by_the_kernel(
     architecture: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batched, "BATCH", 128)
-    inputs = corpus()
+    inputs = corpus(1000)
     config = word2vec.Config(architecture=architecture, dim=32, epochs=3, sample=0.01)
     losses = []
     for on_device in (False, True):

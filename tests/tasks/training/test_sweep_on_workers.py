@@ -31,8 +31,8 @@ from tests.tasks.training.trainee import RECIPE, context_of
 
 CONFIG = word2vec.Config(dim=16, epochs=2, sample=0.01)
 TREE = replace(CONFIG, architecture="cbow", objective="hierarchical-softmax")
-SENTENCES = 1200
-NUMBERS = {(word2vec, "CHUNK_WORDS"): 5000, (sweep, "ROUND"): 600, (exchange, "FIRST"): 32}
+SENTENCES = 600
+NUMBERS = {(word2vec, "CHUNK_WORDS"): 3000, (sweep, "ROUND"): 350, (exchange, "FIRST"): 32}
 """So small a text is cut and exchanged as a large one is."""
 
 
@@ -174,16 +174,16 @@ def test_workers_come_to_the_plain_average(
 def test_a_lost_worker_leaves_no_trace(tmp_path: Path) -> None:
     calm = run(team(tmp_path / "calm"))
     one, two = team(tmp_path / "killed")
-    run([one, replace(two, kill=29)], killed=1)
+    run([one, replace(two, kill=17)], killed=1)
     newest = one.checkpoints.newest()
     assert newest is not None
-    assert 0 < newest.standing.step < 10
+    assert 0 < newest.standing.step < 8
     again = run([replace(worker, attempt=1) for worker in (one, two)])
     for name, array in calm[0].items():
         np.testing.assert_array_equal(again[1][name], array)
 
 
-@pytest.mark.parametrize("kill", [0, 1, 4, 9])
+@pytest.mark.parametrize("kill", [0, 5])
 def test_an_interrupted_training_ends_as_one_that_was_not(
     kill: int, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
