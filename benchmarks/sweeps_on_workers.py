@@ -56,9 +56,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     inputs = {"vocabulary": runner.run(VOCABULARY, {"types": types}, wanted)}
     if job["family"] == "glove":
         counting = Cooccurrence(family.window)
-        inputs["cooccurrence"] = count_cooccurrence(
-            runner, tokens, inputs["vocabulary"], counting
-        )
+        inputs["cooccurrence"] = count_cooccurrence(runner, tokens, inputs["vocabulary"], counting)
     else:
         inputs["train"] = tokens
     resources = Resources(threads=workers, workers=workers)
@@ -88,8 +86,8 @@ def report(name: str, options: argparse.Namespace, runs: dict[int, list[dict[str
     lines = [
         f"# {options.family} on workers: {name}",
         "",
-        f"{options.settings}; {options.seeds} seeds, one thread a worker. {machine()}; load average "
-        f"{min(loads):.1f} to {max(loads):.1f}.",
+        f"{options.settings}; {options.seeds} seeds, one thread a worker. {machine()}; load "
+        f"average {min(loads):.1f} to {max(loads):.1f}.",
         "",
         "| workers | " + rate.replace("_", " ") + " | exchanges, % of the time | waiting, % "
         "| loss | WordSim-353 | SimLex-999 | Google, % |",

@@ -171,8 +171,6 @@ class Fits(Protocol):
         ...
 
 
-
-
 class Divisible(Protocol):
     """What can be cut into parts: sentences, pairs of words."""
 

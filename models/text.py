@@ -41,7 +41,7 @@ class Sentences:
         return Sentences(ids, starts, np.arange(len(sentences) + 1, dtype=np.int64))
 
     def share(self, i: int, n: int) -> Sentences:
-        """Part ``i`` of ``n``, cut between sentences, of about equally many tokens; one document."""
+        """Part ``i`` of ``n``, cut between sentences, of about equally many tokens."""
         first, last = (
             int(np.searchsorted(self.starts[1:], len(self.ids) * k // n, side="right"))
             for k in (i, i + 1)

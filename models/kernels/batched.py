@@ -1,12 +1,11 @@
 """word2vec and GloVe as batched products of matrices in torch: for GPUs. Untested on CUDA.
 
-Nothing here depends on the device: the tests run it on ``cpu``, where ``batched_reference`` says
-the same plainly. No GPU was at hand when it was written, so neither its speed nor its run on
-``cuda`` has been seen; there sums over equal rows are added in any order, so runs differ in the last
-bits.
+Nothing here depends on the device: the tests run it on ``cpu``; ``batched_reference`` says the same
+plainly. No GPU was at hand when it was written, so neither its speed nor its run on ``cuda`` has
+been seen; there sums over equal rows are added in any order, so runs differ in the last bits.
 
-A batch reads all its rows before it writes any. For words it is many windows in groups; those of
-a group share their noise words (as windows do in ``sgns``; Ji et al. 2016, arXiv:1604.04661; a group
+A batch reads all its rows before it writes any. For words it is many windows in groups; those of a
+group share their noise words (as windows do in ``sgns``; Ji et al. 2016, arXiv:1604.04661; a group
 of many is BlazingText's, Gupta and Khare 2017), so logits and gradients are products of matrices,
 one for each group. Each of the ``N`` noise words of a group counts ``K / N``, so that all count as
 much as ``K`` do.

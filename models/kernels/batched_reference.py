@@ -1,4 +1,4 @@
-"""What ``batched`` does, in plain Python and numpy: slow, of any precision, for tests and readers."""
+"""What ``batched`` does, in plain Python and numpy: slow, of any precision, for tests."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def train_windows(
             change = np.zeros_like(hidden)
             decisions = [(centre, -1.0, 1.0)]
             decisions += [
-                (word, 1.0, negatives / len(noise[0])) for word in noise[n // each] if word != centre
+                (word, 1.0, negatives / len(noise[0]))
+                for word in noise[n // each]
+                if word != centre
             ]
             for word, sign, weight in decisions:
                 logit = sign * (hidden @ outputs[word])
@@ -107,9 +109,7 @@ def train_records(
             vector.add(row, rate * slope * other, 1.0)
             bias.add(row, slope, 1.0)
     for side, both in zip(sides, gains, strict=True):
-        for gain, squares in zip(
-            both, (side["vector_squares"], side["bias_squares"]), strict=True
-        ):
+        for gain, squares in zip(both, (side["vector_squares"], side["bias_squares"]), strict=True):
             for row, times in gain.met.items():
                 step = gain.gain[row] * min(1.0, limit / times)
                 squares[row] += step * step

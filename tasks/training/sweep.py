@@ -72,6 +72,7 @@ def sweep(
         inputs,
         seed,
         None,
+        place=Place.alone(gpus=0),
         threads=context.resources.threads,
         tracker=tracker,
         progress=context.progress,
@@ -150,7 +151,7 @@ class Loop:
         seed: int,
         checkpoints: Checkpoints | None,
         *,
-        place: Place = Place(torch.device("cpu")),
+        place: Place,
         threads: int = 1,
         tracker: Tracker | None = None,
         progress: Progress = lambda done, total, unit: None,
@@ -246,8 +247,7 @@ class Loop:
             raise TrainingError(
                 f"training diverges, the loss is {mean:.3g} (it must be finite and below "
                 f"{DIVERGED:g})",
-                where=f"{self._where(i)}, {self.at.scored + int(units):,} "
-                f"{self._chunks.unit} in",
+                where=f"{self._where(i)}, {self.at.scored + int(units):,} {self._chunks.unit} in",
                 remedy="lower learning_rate; nothing was kept of this training",
             )
 
@@ -258,7 +258,7 @@ class Loop:
     # --- telling ------------------------------------------------------------------------------
 
     def _tell(self, stats: SweepStats, *, last: bool) -> None:
-        """Mean loss per example, where there are any, and the rate of the stretch since the last."""
+        """Mean loss per example, where there are any, and the rate since it was last told."""
         self._tell_progress()
         stretch, name = self._stretch, NAMES[self._chunks.unit]
         if stretch.seconds < LOG_SECONDS and not last:

@@ -29,8 +29,8 @@ from tasks.artifacts import Artifact
 from tasks.cluster import RayCluster
 from tasks.errors import ConfigError, LexloomError, TrainingError
 from tasks.step import Context, Resources
-from tasks.training.checkpoint import Checkpoints
 from tasks.training import learn, sweep
+from tasks.training.checkpoint import Checkpoints
 from tasks.training.inputs import read_inputs
 from tasks.training.ranks import Place
 from tasks.training.tracker import Tracker

@@ -36,9 +36,7 @@ def test_a_batch_of_windows_is_that_of_the_reference(pooling: Pooling, limit: fl
     there, noise = random.random((12, 6)) < 0.6, random.integers(0, V, (3, 5))
     there[4], noise[0, 0], contexts[1, 1] = False, centres[0], contexts[1, 0]
     how: dict[str, Any] = {"negatives": 2, "pooling": pooling, "rate": 0.1, "limit": limit}
-    windows = [
-        (int(o), c[t].tolist()) for o, c, t in zip(centres, contexts, there, strict=True)
-    ]
+    windows = [(int(o), c[t].tolist()) for o, c, t in zip(centres, contexts, there, strict=True)]
     expected = tables.copy()
     known = batched_reference.train_windows(*expected, windows, noise.tolist(), **how)
     found = torch.tensor(tables)
@@ -58,7 +56,10 @@ def test_a_batch_of_records_is_that_of_the_reference(limit: float) -> None:
     random = np.random.default_rng(3)
     shapes = {"vectors": (V, D), "biases": (V,), "vector_squares": (V, D), "bias_squares": (V,)}
     sides = [
-        {k: 1 + random.random(s) if "sq" in k else random.normal(0, 1, s) for k, s in shapes.items()}
+        {
+            k: 1 + random.random(s) if "sq" in k else random.normal(0, 1, s)
+            for k, s in shapes.items()
+        }
         for _ in range(2)
     ]
     rows, columns = random.integers(0, V, (2, 40))
@@ -95,8 +96,9 @@ def test_a_model_learns_in_batches_nearly_as_by_the_kernel(
         losses.append(stats.loss / stats.examples)
         assert set(trainee.tables()) == set(model.state())
         assert on_device == np.array_equal(model.input, start)  # a copy: the model is not touched
-    assert losses[1] == pytest.approx(losses[0], rel=0.1)
-    assert losses[1] < 3.5 < 6 * np.log(2)
+    # Of 300 words some are met so often in a batch that they learn more slowly.
+    assert losses[1] == pytest.approx(losses[0], rel=0.2)
+    assert losses[1] < 3 < 6 * np.log(2)
 
 
 def test_glove_learns_in_batches_nearly_as_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ from tests.tasks.training.trainee import RECIPE, context_of
 CONFIG = word2vec.Config(dim=16, epochs=2, sample=0.01)
 TREE = replace(CONFIG, architecture="cbow", objective="hierarchical-softmax")
 SENTENCES = 600
-NUMBERS = {(word2vec, "CHUNK_WORDS"): 3000, (sweep, "ROUND"): 350, (exchange, "FIRST"): 32}
+NUMBERS = {(word2vec, "CHUNK_WORDS"): 3000, (sweep, "ROUND"): 350, (exchange, "FIRST"): 80}
 """So small a text is cut and exchanged as a large one is."""
 
 
@@ -140,7 +140,7 @@ def simulated(config: word2vec.Config, world: int) -> tuple[dict[str, np.ndarray
                 model.sweep(part, seed=int(seed), done=share[0], until=share[1], threads=1)
             number += 1
             last = r == rounds - 1 and (i + 1) % len(chunks) == 0
-            taken = every if last else 32 * (number & -number)
+            taken = every if last else exchange.FIRST * (number & -number)
             wholes += taken >= every
             for name, base in bases.items():
                 order = np.arange(len(base))[::-1] if name == "nodes" else np.arange(len(base))
@@ -226,7 +226,7 @@ def test_glove_goes_on_with_its_sums_of_squares(store: Store) -> None:
     sweep.sweep(whole, inputs, 1, context, Silent())
     checkpoints = Checkpoints(store, RECIPE)
     half = config.build(inputs, seed=1)
-    loop = sweep.Loop(half, inputs, 1, checkpoints, checkpoint_seconds=0.0)
+    loop = sweep.Loop(half, inputs, 1, checkpoints, place=Place.alone(0), checkpoint_seconds=0.0)
     for _ in range(3):
         loop._train_chunk()
     other = config.build(inputs, seed=1)
