@@ -1,17 +1,17 @@
 """The exchange between workers that train copies of the same tables: what each has added to a row.
 
 Frequent rows travel often and rare rows seldom, as in pWord2Vec (Ji, Satish, Li, Dubey 2016,
-arXiv:1604.04661, section III-C): exchange ``s`` takes the ``FIRST * 2 ** t`` busiest rows of each
+arXiv:1604.04661): exchange ``s`` takes the ``FIRST * 2 ** t`` busiest rows of each
 table, where ``2 ** t`` is the largest power of two that divides ``s``. Every second exchange takes
 ``FIRST`` rows, every fourth twice as many, and so on; some take all.
 
 Mean and sum of what the workers added are both wrong. A rare row that one worker has met keeps
 ``1 / W`` of its update under the mean; a frequent one, that each worker has moved to the same
-place, overshoots under the sum. What counts is how much the updates have in common: orthogonal ones are
-summed, equal ones averaged (Maleki et al. 2021, "Scaling distributed training with adaptive
-summation", arXiv:2006.02924, and, for word2vec, Gill et al. 2019, arXiv:1909.03359). Theirs is a
-rule for two, applied in a tree; ours has the same values for two orthogonal or equal updates, and
-takes any number at once, from sums alone::
+place, overshoots under the sum. What counts is how much the updates have in common: orthogonal
+ones are summed, equal ones averaged (Maleki et al. 2021, "Scaling distributed training with
+adaptive summation", arXiv:2006.02924; for word2vec Gill et al. 2019, arXiv:1909.03359). Theirs
+is a rule for two, applied in a tree; ours has the same values for two orthogonal or equal updates,
+and takes any number at once, from sums alone::
 
     merged = S min(1, Q / |S| ** 2)        S = sum over w of d_w,  Q = sum over w of |d_w| ** 2
 
