@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,8 +171,17 @@ class Fits(Protocol):
         ...
 
 
-Chunk = TypeVar("Chunk")
+class Divisible(Protocol):
+    """What can be cut into parts: sentences, pairs of words."""
+
+    def share(self, i: int, n: int, /) -> Self:
+        """Part ``i`` of ``n`` parts of about equal size; it may be empty."""
+        ...
+
+
+Chunk = TypeVar("Chunk", bound=Divisible)
 Chunk_co = TypeVar("Chunk_co", covariant=True)
+Chunk_contra = TypeVar("Chunk_contra", bound=Divisible, contravariant=True)
 Unit = Literal["words", "records"]
 
 
@@ -237,6 +246,50 @@ class Sweeps(Model, Protocol[Chunk]):
             done: the share of the whole run, over all epochs, that lies before this chunk.
             until: the share that is done after it; the learning rate falls between the two.
             threads: threads that work on it at once.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table that sweeps write to, for a loop that reads and writes it between two sweeps.
+
+    Attributes:
+        values: (R, D) or (R,) float32, live: what is written into it the next sweep finds there.
+        busiest: (R,) all rows, those first that are updated most often; None where they lie so.
+        adds_up: it holds sums over the training (squared gradients), so what workers add to it
+            counts in full.
+    """
+
+    values: NDArray[np.float32] | Tensor
+    busiest: NDArray[np.int64] | None = None
+    adds_up: bool = False
+
+
+@runtime_checkable
+class HasTables(Protocol[Chunk_contra]):
+    """Tables that sweeps train in place, and that a loop may save, restore and average."""
+
+    def sweep(
+        self, chunk: Chunk_contra, *, seed: int, done: float, until: float, threads: int
+    ) -> SweepStats:
+        """See ``Sweeps``; of tables on a device, ``threads`` has no part."""
+        ...
+
+    def tables(self) -> Mapping[str, Table]:
+        """All of them by the names of ``Model.state``; to be asked for anew after a sweep."""
+        ...
+
+
+@runtime_checkable
+class SweepsOnDevice(Protocol[Chunk_contra]):
+    """Can also be trained by batched products of matrices on a torch device: a GPU."""
+
+    def on_device(self, device: str) -> HasTables[Chunk_contra]:
+        """A copy of the tables on a torch device, with a sweep of its own over them.
+
+        Raises:
+            ValueError: the objective is not available there.
         """
         ...
 

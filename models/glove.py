@@ -35,11 +35,13 @@ from pydantic import Field
 
 from models.family import (
     FloatArray,
+    HasTables,
     Inputs,
     State,
     Style,
     SweepStats,
     TableName,
+    Table,
     Unit,
     Want,
     WantsCooccurrence,
@@ -177,6 +179,22 @@ class Model:
         )
         records, rate = tally.records, self.config.learning_rate
         return SweepStats(records, records, records, tally.loss, rate)
+
+    def tables(self) -> Mapping[str, Table]:
+        """All arrays; sums of squares add up over workers."""
+        return {
+            name: Table(array, adds_up=name.endswith("squares"))
+            for name, array in self._arrays.items()
+        }
+
+    def on_device(self, device: str) -> HasTables[Pairs]:
+        """A copy on a torch device, with sweeps in batches."""
+        from models.kernels import batched
+
+        config = self.config
+        return batched.Cooccurrences.of(
+            self._arrays, config.x_max, config.alpha, config.learning_rate, device
+        )
 
 
 PIECE = 1 << 10

@@ -40,6 +40,16 @@ class Sentences:
         ids = vocabulary.ids(token for tokens in sentences for token in tokens)
         return Sentences(ids, starts, np.arange(len(sentences) + 1, dtype=np.int64))
 
+    def share(self, i: int, n: int) -> Sentences:
+        """Part ``i`` of ``n``, cut between sentences, of about equally many tokens."""
+        first, last = (
+            int(np.searchsorted(self.starts[1:], len(self.ids) * k // n, side="right"))
+            for k in (i, i + 1)
+        )
+        starts = self.starts[first : last + 1]
+        ids = self.ids[starts[0] : starts[-1]]
+        return Sentences(ids, starts - starts[0], np.array([0, last - first]))
+
 
 @dataclass(frozen=True, eq=False)
 class TokenPartition:
@@ -188,3 +198,9 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def share(self, i: int, n: int) -> Pairs:
+        """Part ``i`` of ``n``, one after the other and of equal size but for rounding."""
+        low, high = len(self) * i // n, len(self) * (i + 1) // n
+        part = (array[low:high] for array in (self.rows, self.columns, self.weights))
+        return Pairs(*part, self.symmetric)

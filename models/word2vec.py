@@ -39,11 +39,13 @@ from pydantic import Field
 
 from models.family import (
     FloatArray,
+    HasTables,
     Inputs,
     State,
     Style,
     SweepStats,
     TableName,
+    Table,
     Unit,
     Want,
     WantsTokens,
@@ -231,6 +233,35 @@ class Model:
         rates = first + (last - first) * done, first + (last - first) * until
         tally = train(chunk, seed=seed, rates=rates, threads=threads)
         return SweepStats(len(chunk.ids), tally.kept, tally.examples, tally.loss, rates[1])
+
+    def tables(self) -> Mapping[str, Table]:
+        """Both tables; the inner nodes of a Huffman tree are numbered from rare to frequent."""
+        busiest = np.arange(len(self.output))[::-1] if self.config.outputs == "nodes" else None
+        return {"input": Table(self.input), self.config.outputs: Table(self.output, busiest)}
+
+    def on_device(self, device: str) -> HasTables[Sentences]:
+        """A copy on a torch device, with sweeps in batches: negative sampling alone.
+
+        Raises:
+            ValueError: another objective.
+        """
+        from models.kernels import batched
+
+        config = self.config
+        if config.objective != "negative-sampling":
+            raise ValueError(f"word2vec trains by {config.objective} on a CPU only")
+        return batched.Words.of(
+            self.input,
+            self.output,
+            self.vocabulary.counts,
+            sample=config.sample,
+            noise_power=config.noise_power,
+            window=config.window,
+            negatives=config.negatives,
+            pooling=self._pooling(),
+            rates=(config.learning_rate, config.min_learning_rate),
+            device=device,
+        )
 
     def _lay_out(self) -> Callable[..., Any]:
         """Move the tables to where a kernel reads them fast, and give its sweep over a text."""

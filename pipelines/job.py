@@ -157,13 +157,13 @@ class Job:
         text = TextPipeline(
             config.corpus.normalize, config.corpus.tokenize, analyze=config.corpus.analyze
         )
-        learns = family.style == "learns"
+        spreads = family.style in ("learns", "sweeps")
         tags = self.tags(corpus, name)
         resources = Resources(
             threads=self.settings.threads,
             memory=int(self.settings.memory),
-            workers=self.settings.workers if learns else 1,
-            gpus=self.settings.gpus if learns else 0,
+            workers=self.settings.workers if spreads else 1,
+            gpus=self.settings.gpus if spreads else 0,
             tracking_uri=self.settings.tracking_uri,
             labels=tags,
         )

@@ -17,7 +17,7 @@ from tasks.tracking import open_tracker
 from tasks.training.fit import fit
 from tasks.training.inputs import read_inputs
 from tasks.training.learn import learn
-from tasks.training.sweep import sweep
+from tasks.training.sweep import sweep_resumably
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def train(context: Context, readers: Mapping[str, Reader], params: Train) -> Sta
         if isinstance(model, Fits):
             report = fit(model, inputs)
         elif isinstance(model, Sweeps):
-            report = sweep(model, inputs, params.seed, context, tracker)
+            report = sweep_resumably(model, inputs, params.seed, context, tracker)
         elif isinstance(model, Learns):
             report = learn(model, inputs, params.seed, context, tracker)
         else:

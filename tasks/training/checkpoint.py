@@ -36,21 +36,24 @@ class Standing:
     """How far a training has come; floats survive JSON unchanged.
 
     Attributes:
-        step: optimizer steps done.
+        step: optimizer steps done, or chunks swept.
         epoch: the epoch at work.
-        batch: batches of this epoch done.
-        scored: tokens trained on so far, over all epochs.
+        batch: batches or chunks of this epoch done.
+        scored: tokens (of a table, records) trained on so far, over all epochs.
         seconds: spent on it.
         world: ranks that trained.
         precision: of the forward pass, "float32" or "bfloat16".
-        loss: summed nats since the last logged step.
-        tokens: tokens since the last logged step.
+        loss: summed nats since the last logged step; of sweeps, in this epoch.
+        tokens: tokens since the last logged step; of sweeps, training examples in this epoch.
         told: the metrics of every step that was logged, for a tracker that may have missed some.
         heldout: nats per held-out token as last evaluated; None before.
         best: the lowest of them.
         best_step: when that was.
         stale: evaluations since then.
         finished: nothing is left to do.
+        kept: of sweeps, how many of ``scored`` took part.
+        waiting: of sweeps on workers, seconds in which the first waited for the slowest.
+        syncing: of sweeps on workers, seconds that exchanges took.
     """
 
     step: int = 0
@@ -68,6 +71,9 @@ class Standing:
     best_step: int | None = None
     stale: int = 0
     finished: bool = False
+    kept: int = 0
+    waiting: float = 0.0
+    syncing: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

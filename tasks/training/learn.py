@@ -92,9 +92,9 @@ def _train(
     """Train to the end, here or on workers; what comes of it is in the checkpoints."""
     resources = context.resources
     if resources.workers > 1:
-        from tasks.training.workers import learn_on_workers
+        from tasks.training.workers import train_on_workers
 
-        learn_on_workers(model.config, seed, checkpoints, context, tracker)
+        train_on_workers(model.config, seed, checkpoints, context, tracker)
         return
     place = Place.alone(resources.gpus)
     with own_threads(resources.threads, place.device):

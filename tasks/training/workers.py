@@ -1,4 +1,4 @@
-"""The loop of ``Learns`` on the workers of Ray Train: gloo on CPUs, NCCL on GPUs.
+"""The loops of ``Learns`` and ``Sweeps`` on the workers of Ray Train: gloo on CPUs, NCCL on GPUs.
 
 A worker is given handles and settings, never tensors: it reads inputs and checkpoints from the
 store. Ray restarts the workers when one is lost, and they go on from the newest checkpoint. What
@@ -24,14 +24,14 @@ import ray.train.torch
 import ray.util.queue
 import torch
 
-from models.family import Family, Learns
+from models.family import Family, Learns, Sweeps
 from tasks.artifacts import Artifact
 from tasks.cluster import RayCluster
 from tasks.errors import ConfigError, LexloomError, TrainingError
 from tasks.step import Context, Resources
+from tasks.training import learn, sweep
 from tasks.training.checkpoint import Checkpoints
 from tasks.training.inputs import read_inputs
-from tasks.training.learn import Loop
 from tasks.training.ranks import Place
 from tasks.training.tracker import Tracker
 
@@ -62,7 +62,7 @@ class Work:
     events: Any
 
 
-def learn_on_workers(
+def train_on_workers(
     family: Family, seed: int, checkpoints: Checkpoints, context: Context, tracker: Tracker
 ) -> None:
     """Train on ``context.resources.workers`` workers; what comes of it is in the checkpoints.
@@ -154,19 +154,20 @@ def _work(config: Mapping[str, Any]) -> TrainingError | None:
     readers = {role: store.reader(artifact) for role, artifact in work.inputs.items()}
     inputs = read_inputs(work.family, readers)
     model = work.family.build(inputs, seed=work.seed)
-    assert isinstance(model, Learns)
     teller = _Teller(work.events)
+    common: dict[str, Any] = {
+        "place": Place(device, context.get_world_rank(), context.get_world_size()),
+        "tracker": teller,
+        "progress": teller.progress,
+        "checkpoint_seconds": work.checkpoint_seconds,
+    }
+    given = inputs, work.seed, work.checkpoints
     try:
-        Loop(
-            model,
-            inputs,
-            work.seed,
-            work.checkpoints,
-            place=Place(device, context.get_world_rank(), context.get_world_size()),
-            tracker=teller,
-            progress=teller.progress,
-            checkpoint_seconds=work.checkpoint_seconds,
-        ).run()
+        if isinstance(model, Learns):
+            learn.Loop(model, *given, **common).run()
+        else:
+            assert isinstance(model, Sweeps)
+            sweep.Loop(model, *given, threads=work.threads, **common).run()
     except TrainingError as error:
         return error
     return None

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import tasks.train
+from models import word2vec
 from models.nplm import Config, Nplm
 from tasks.artifacts import Artifact
 from tasks.cluster import RayCluster
-from tasks.corpus import CorpusConfig, build_corpus
+from tasks.corpus import Corpus, CorpusConfig, build_corpus
 from tasks.errors import ConfigError, TrainingError
 from tasks.models import TextPipeline, read_model
 from tasks.prepare import prepare
@@ -31,15 +32,18 @@ CONFIG = Config(
 
 
 @pytest.fixture
-def inputs(store: Store, tmp_path: Path) -> dict[str, Artifact]:
+def corpus(store: Store, tmp_path: Path) -> Corpus:
     random = np.random.default_rng(3)
     lines = [" ".join(f"w{w}" for w in random.integers(0, 30, 8)) for _ in range(200)]
     text = tmp_path / "text.txt"
     text.write_text("\n".join(lines))
     source, split = Source(paths=(str(text),)), Fractions(valid=0.1, test=0.1)
-    runner = Runner(store)
-    corpus = build_corpus(runner, CorpusConfig(name="small", train=source, split=split))
-    return prepare(runner, corpus, CONFIG)
+    return build_corpus(Runner(store), CorpusConfig(name="small", train=source, split=split))
+
+
+@pytest.fixture
+def inputs(store: Store, corpus: Corpus) -> dict[str, Artifact]:
+    return prepare(Runner(store), corpus, CONFIG)
 
 
 class Told:
@@ -102,6 +106,33 @@ def test_two_workers_learn_what_one_process_learns(
     assert not store.files.names(".scratch")
     with pytest.raises(ConfigError, match="3 workers need 3 CPUs, but Ray has 2"):
         train(store, inputs, 3, replicate=2)
+
+
+def test_two_workers_sweep_and_tell_what_it_cost(
+    store: Store, corpus: Corpus, ray_cluster: RayCluster
+) -> None:
+    config = word2vec.Config(dim=8, min_count=1, epochs=3, sample=0)
+    given = prepare(Runner(store), corpus, config)
+    text = TextPipeline(CorpusConfig().normalize, CorpusConfig().tokenize)
+    seen: list[int] = []
+    made = [
+        execute(
+            tasks.train.TRAIN,
+            store,
+            given,
+            tasks.train.Train(config, text, replicate=replicate),
+            resources=Resources(threads=2, workers=2),
+            progress=lambda done, total, unit: seen.append(done),
+        )[0]
+        for replicate in (0, 1)
+    ]
+    assert made[0].handle().content == made[1].handle().content  # one thread each: the same bytes
+    stats = made[0].stats
+    assert stats["workers"] == 2
+    assert float(stats["tokens"]) > 3 * 1000
+    assert 0 < float(stats["sync_share"]) + float(stats["wait_share"]) < 1
+    assert seen
+    assert not store.files.names("checkpoint")
 
 
 @pytest.mark.verify
