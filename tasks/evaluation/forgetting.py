@@ -213,7 +213,7 @@ class _Part:
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, D) as of the whole model; NaN for a word that is left out."""
-        found: FloatArray = np.array(self.model.word_vectors(words))
+        found = np.array(self.model.word_vectors(words), np.float32)
         found[np.array([word not in self.vocabulary for word in words], np.bool_)] = np.nan
         return found
 

@@ -87,7 +87,6 @@ MISTAKES: dict[str, list[str]] = {
     "families.word2vec.dim: sea-word2vec/1 has dim 8": ["families.word2vec.dim=9"],
     "there is no version 99": ["bases.word2vec=sea-word2vec/99"],
     "bases.glove: there is a base for 'glove'": ["bases.glove=sea-word2vec/1"],
-    "summed anew": ["families.ngram.order=2", "bases.ngram=sea-word2vec/1"],
 }
 
 
