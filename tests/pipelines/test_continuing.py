@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from pipelines.config import RunConfig
 from pipelines.continuing import recipe_for
 from pipelines.recipes import resolve
-from pipelines.train import TRAIN_FLOWS
+from pipelines.train import TRAIN_FLOWS, train_word2vec
 from tasks.continuing import find_base
 from tasks.store import Store
 
@@ -116,3 +117,29 @@ def test_forms_of_families_that_grow_ask_for_a_base() -> None:
     asking = {flow.name for flow in TRAIN_FLOWS if "base" in flow.parameters.properties}
     assert {"train-word2vec", "train-glove", "train-nplm"} <= asking
     assert not asking & {"train-ngram", "train-ppmi"}
+
+
+class Asked(Exception):
+    """Carries the config that a flow would have run."""
+
+
+def test_a_form_and_a_recipe_say_what_a_flow_goes_on_from(
+    recipe: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(config: RunConfig) -> None:
+        raise Asked(config)
+
+    monkeypatch.setattr("pipelines.train.job", ask)
+
+    def bases(recipe: Path, **form: Any) -> dict[str, str]:
+        with pytest.raises(Asked) as asked:
+            train_word2vec.fn(recipe=str(recipe), seed=1, **form)
+        config: RunConfig = asked.value.args[0]
+        return config.bases
+
+    assert bases(recipe) == {}
+    assert bases(recipe, base="sea-word2vec/1", epochs=2) == {"word2vec": "sea-word2vec/1"}
+    said = recipe.with_name("said.yaml")
+    said.write_text(recipe.read_text() + "bases: {word2vec: sea-word2vec/7}\n")
+    assert bases(said) == {"word2vec": "sea-word2vec/7"}
+    assert bases(said, base="sea-word2vec/1") == {"word2vec": "sea-word2vec/1"}
