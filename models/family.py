@@ -138,6 +138,13 @@ class Family(Protocol):
         ...
 
 
+@runtime_checkable
+class GrowingFamily(Family, Protocol):
+    """A family whose training can go on from an earlier model of it, over new text."""
+
+    lasting: ClassVar[tuple[str, ...]]  # settings that shape what is taken over: they stay
+
+
 class Model(Protocol):
     """A trained or untrained model: a Config, a Vocabulary and arrays. Never a pickle."""
 
@@ -443,6 +450,24 @@ class Scores(Protocol):
 
         Returns:
             (N + S,) for every sentence the tokens in order and then its ``</s>``.
+        """
+        ...
+
+
+@runtime_checkable
+class Grows(Protocol):
+    """Goes on from a trained model; the family's Config is a ``GrowingFamily``."""
+
+    def grow_from(self, base: Any) -> None:
+        """Take over what a base has learnt, in place and before any training.
+
+        The model is as ``build`` made it, under ``models.vocabulary.grown``: with the reserved
+        entries and all words of the base, in an order of its own, and with new words. What belongs
+        to an entry of the base becomes equal to the base's bit for bit, what belongs to a new word
+        stays as it was built. The base is not changed.
+
+        Args:
+            base: a model of the same class, whose ``lasting`` settings agree.
         """
         ...
 

@@ -66,6 +66,7 @@ class Config:
     style: ClassVar[Style] = "sweeps"
     title: ClassVar[str] = "GloVe"
     paper: ClassVar[str] = "Pennington, Socher & Manning (2014), aclanthology.org/D14-1162"
+    lasting: ClassVar[tuple[str, ...]] = ("dim",)
 
     family: Literal["glove"] = "glove"
     dim: Annotated[int, Field(ge=1, le=4096, description="Width of the vectors")] = 100
@@ -137,6 +138,12 @@ class Model:
             if self.config.vectors in (side, "sum")
         )
         return vectors
+
+    def grow_from(self, base: Model) -> None:
+        """Vectors, biases and sums of squares of the words that a base knows."""
+        places = self.vocabulary.ids(base.vocabulary.words)
+        for name, array in base.state().items():
+            self._arrays[name][places] = array
 
     @property
     def own_table(self) -> TableName:

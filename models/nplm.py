@@ -97,6 +97,7 @@ class Config:
     style: ClassVar[Style] = "learns"
     title: ClassVar[str] = "Neural probabilistic LM"
     paper: ClassVar[str] = "Bengio, Ducharme, Vincent & Jauvin 2003"
+    lasting: ClassVar[tuple[str, ...]] = ("context", "embedding", "hidden", "direct")
 
     def wants(self) -> Mapping[str, Want]:
         """The training text, held-out text to choose the best weights by, and a vocabulary."""
@@ -150,6 +151,22 @@ class Nplm(nn.Module):
             counts[self.vocabulary.unknown] = max(0.0, text.n_tokens - counts.sum())
             counts[EOS] = text.n_sentences
             self.b.copy_(torch.from_numpy(np.log((counts + 1) / (counts + 1).sum())))
+
+    def grow_from(self, base: Nplm) -> None:
+        """The hidden layer, and all rows of the entries that a base knows, the reserved included.
+
+        The bias of a new word stays at its log frequency, as of a model that was not trained.
+        """
+        reserved = np.arange(len(LM_RESERVED), dtype=np.int32)
+        words = self.vocabulary.ids(base.vocabulary.words)
+        places = torch.from_numpy(np.concatenate([reserved, words]).astype(np.int64))
+        with torch.no_grad():
+            self.H.copy_(base.H)
+            self.d.copy_(base.d)
+            for ours, theirs in ((self.C, base.C), (self.U, base.U), (self.b, base.b)):
+                ours[places] = theirs
+            if self.W is not None and base.W is not None:
+                self.W[places] = base.W
 
     @property
     def schedule(self) -> Schedule:

@@ -123,6 +123,50 @@ def select(
     if min_count < 1:
         raise ValueError(f"min_count must be at least 1, not {min_count}")
     kept = [i for i in np.flatnonzero(counts >= min_count).tolist() if words[i] not in MARKS]
-    kept.sort(key=lambda i: (-int(counts[i]), words[i].encode("utf-8", "surrogatepass")))
-    kept = kept[:max_size]
+    kept = _by_count(kept, words, counts)[:max_size]
     return Vocabulary(reserved, tuple(words[i] for i in kept), counts[kept].astype(np.int64))
+
+
+def grown(
+    base: Vocabulary,
+    words: Sequence[str],
+    counts: NDArray[np.int64],
+    *,
+    min_count: int,
+    max_size: int | None,
+) -> Vocabulary:
+    """A vocabulary that has met another text: all words of the base, and the new ones.
+
+    A word of the base stays, however rare; its count is the sum over both texts. What the base had
+    left out for its rarity is not known any more, so a new word is judged, and counted, by the new
+    text alone.
+
+    Args:
+        base: what is known already; its reserved entries stay.
+        words: distinct words of the new text in any order.
+        counts: (len(words),) their counts.
+        min_count: at least 1; a new word seen less often stays unknown.
+        max_size: new words are taken, most frequent first, until the whole has so many words; None
+            for no limit.
+
+    Raises:
+        ValueError: ``min_count`` below 1.
+    """
+    news = [i for i, word in enumerate(words) if word not in base]
+    room = None if max_size is None else max(0, max_size - len(base.words))
+    new = select(
+        [words[i] for i in news], counts[news], min_count=min_count, max_size=room, reserved=()
+    )
+    seen = dict(zip(words, counts.tolist(), strict=True))
+    again = np.array([seen.get(word, 0) for word in base.words], np.int64)
+    everything = base.words + new.words
+    totals = np.concatenate([base.counts + again, new.counts])
+    order = _by_count(range(len(everything)), everything, totals)
+    return Vocabulary(base.reserved, tuple(everything[i] for i in order), totals[order])
+
+
+def _by_count(chosen: Iterable[int], words: Sequence[str], counts: NDArray[np.int64]) -> list[int]:
+    """Indices of words, the most frequent first, equal ones by the bytes of the word."""
+    return sorted(
+        chosen, key=lambda i: (-int(counts[i]), words[i].encode("utf-8", "surrogatepass"))
+    )

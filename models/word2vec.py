@@ -63,6 +63,7 @@ class Config:
     style: ClassVar[Style] = "sweeps"
     title: ClassVar[str] = "word2vec"
     paper: ClassVar[str] = "Mikolov et al. (2013), arXiv:1301.3781 and arXiv:1310.4546"
+    lasting: ClassVar[tuple[str, ...]] = ("architecture", "objective", "cbow", "dim")
 
     family: Literal["word2vec"] = "word2vec"
     architecture: Annotated[
@@ -199,6 +200,23 @@ class Model:
         vectors = np.full((len(ids), self.config.dim), np.nan, np.float32)
         vectors[ids >= 0] = self.input[ids[ids >= 0]]
         return vectors
+
+    def grow_from(self, base: Model) -> None:
+        """Rows of words as they are; of a tree, the nodes that part the base's words as before.
+
+        A Huffman tree is another one under other counts. A node that stands for another decision
+        than any node of the base has nothing to take over, and begins at zero.
+        """
+        places = self.vocabulary.ids(base.vocabulary.words)
+        self.input[places] = base.input
+        if self.config.outputs == "output":
+            self.output[places] = base.output
+            return
+        from models.kernels.huffman import Tree, agreeing
+
+        before, after = Tree.of(base.vocabulary.counts), Tree.of(self.vocabulary.counts)
+        theirs, ours, signs = agreeing(before, after, places)
+        self.output[ours] = base.output[theirs] * signs[:, None]
 
     @property
     def own_table(self) -> TableName:

@@ -24,6 +24,7 @@ from models.vectors import Method
 from models.word_vectors import UnknownWord
 from pipelines.cli_common import UNFOLDED
 from tasks.errors import InputError
+from tasks.evaluation.forgetting import NEIGHBOURS, Change
 from tasks.questions import approximate_word_vectors, unknown_word, word_vectors
 from tasks.registry import OpenedModel, Version
 
@@ -307,6 +308,10 @@ def _listed(version: Version) -> Text:
     return Text("\n".join(lines), overflow="fold")
 
 
+TAGS = ("base", "corpus", "flow_run_id", "git_commit", "parent", "quantization", "recipe")
+"""Of a version, shown with what it was made from."""
+
+
 def version_table(version: Version) -> Table:
     """All that is known of a version."""
     table = Table(box=None, show_header=False)
@@ -328,9 +333,40 @@ def version_table(version: Version) -> Table:
             name: value
             for name, value in sorted(version.tags.items())
             if name.startswith("input.")
-            or name in ("corpus", "flow_run_id", "git_commit", "parent", "quantization", "recipe")
+            or name in TAGS
         },
     }
     for name, value in facts.items():
         table.add_row(Text(name), Text(str(value)))
     return table
+
+
+def change_table(before: str, after: str, change: Change) -> RenderableType:
+    """What changed from one model to another."""
+    absent = "" if change.absent is None else f", {change.absent:,} of them not in the new text"
+    plain = "" if change.unaligned is None else f", {change.unaligned:.3f} as they are"
+    head = Text(
+        f"{before} to {after}\n"
+        f"{change.shared:,} words of both{absent}; {change.new:,} new, {change.gone:,} gone\n"
+        f"overlap@{NEIGHBOURS} {change.overlap:.3f}; cosine {change.cosine:.3f} aligned{plain}"
+    )
+    scores = [
+        (kept.name, kept.shown, f"{kept.scored:,} of {kept.total:,} {kept.items}")
+        for kept in change.scores
+    ]
+    bands = [
+        (f"{band.first:,} to {band.last:,}", str(band.drawn), f"{band.overlap:.3f}",
+         f"{band.cosine:.3f}")
+        for band in change.bands
+    ]  # fmt: skip
+    moved = [
+        (word.word, f"{word.overlap:.1f}", ", ".join(word.before), ", ".join(word.after))
+        for word in change.moved
+    ]
+    near = f"overlap@{NEIGHBOURS}"
+    return Group(
+        head,
+        *([_table("score", "", "measured on", rows=scores)] if scores else []),
+        _table("rank of the word", "drawn", near, "cosine", rows=bands),
+        _table("changed most", near, f"near in {before}", f"near in {after}", rows=moved),
+    )

@@ -20,6 +20,7 @@ from pipelines.cli_common import (
     Families,
     Home,
     Interruptible,
+    Model,
     Recipe,
     Stopped,
     Verbose,
@@ -28,6 +29,8 @@ from pipelines.cli_common import (
     out,
     print_json,
 )  # fmt: skip
+
+Direct = Annotated[bool, typer.Option("--direct", help="In this process, without Prefect and Ray")]
 
 app = typer.Typer(
     name="lexloom",
@@ -53,9 +56,7 @@ def run(
     changes: Changes = None,
     families: Families = None,
     home: Home = None,
-    direct: Annotated[
-        bool, typer.Option("--direct", help="In this process, without Prefect and Ray")
-    ] = False,
+    direct: Direct = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Train anew what was trained before (a new replicate)")
     ] = False,
@@ -83,6 +84,39 @@ def run(
         print_json({**display.result_json(result, settings), "plan": told})
     else:
         display.show_result(out(), result, settings, told)
+
+
+@app.command("continue")
+def go_on(
+    model: Model,
+    text: Annotated[
+        list[str],
+        typer.Option("--text", metavar="FILE", help="New text: files and globs, packed or not"),
+    ],
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Passes over it [as the model's own]")
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="At the start [as the model's own]")
+    ] = None,
+    name: Annotated[
+        str, typer.Option(help="Call the new model by this [next version of the model]")
+    ] = "",
+    changes: Changes = None,
+    home: Home = None,
+    direct: Direct = False,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Train a registered model on new text: what it knows stays, new words are learnt besides."""
+    settings, console = begin(verbose)
+    from pipelines.continuing import write_recipe
+
+    given = {"epochs": epochs, "learning_rate": learning_rate}
+    said = {key: value for key, value in given.items() if value is not None}
+    recipe = str(write_recipe(model, text, settings, name=name, changes=said))
+    console.print(f"  recipe {recipe}", style="dim", highlight=False, markup=False, soft_wrap=True)
+    run(recipe, changes, direct=direct, as_json=as_json, verbose=verbose)
 
 
 @app.command()

@@ -112,6 +112,48 @@ def show(
 
 
 @models.command()
+def compare(
+    before: Annotated[str, typer.Argument(metavar="A", help="A model")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Another, such as a later version")],
+    similarity: Annotated[
+        list[str] | None,
+        typer.Option("--similarity", metavar="SET", help="Word pairs to ask both; or a file"),
+    ] = None,
+    analogy: Annotated[
+        list[str] | None,
+        typer.Option("--analogy", metavar="SET", help="Analogy questions to ask both; or a file"),
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """What changed between two models: neighbours, aligned vectors, scores on words of both."""
+    settings, console = begin(verbose)
+    from pipelines.console import Watch
+
+    with Watch(console) as watch, watch.doing("compare"):
+        from tasks.evaluation.forgetting import compare_files
+        from tasks.registry import open_model
+
+        first, second = (open_model(one, settings.tracking_uri) for one in (before, after))
+        change = compare_files(
+            first.model,
+            second.model,
+            goes_on=second.goes_on_from(first),
+            similarity_sets=similarity or (),
+            analogy_sets=analogy or (),
+            progress=lambda done, total, unit: watch.advance("compare", done, total, unit),
+        )
+    names = (first.reference, second.reference)
+    if as_json:
+        print_json({"before": names[0], "after": names[1], **change.to_json()})
+    else:
+        from pipelines.answers import change_table
+
+        out().print(change_table(*names, change))
+
+
+@models.command()
 def promote(model: Model, home: Home = None, verbose: Verbose = False) -> None:
     """Make a version champion, if the gate of its run lets it pass."""
     settings, _ = begin(verbose)

@@ -36,6 +36,8 @@ class RunConfig(BaseModel):
         corpus: what to read, and how.
         families: the models to train, by a name of their own; a registered model is called by
             the corpus and this name.
+        bases: for some of them, the registered model (``NAME@ALIAS``, ``NAME/3``) that its training
+            goes on from; see ``tasks.continuing``.
         evaluation: with what to compare them.
         gate: what a model must show to become champion.
         seed: of everything random.
@@ -46,6 +48,7 @@ class RunConfig(BaseModel):
 
     corpus: CorpusConfig
     families: dict[str, FamilyConfig] = Field(min_length=1)
+    bases: dict[str, str] = Field(default_factory=dict)
     evaluation: EvaluationConfig = EvaluationConfig()
     gate: Gate = Gate()
     seed: int = Field(default=1, ge=0)

@@ -54,23 +54,32 @@ def config_of(text: Sequence[str], changes: Sequence[str]) -> RunConfig:
     """
     if len(text) == 1 and (text[0] in RECIPES or text[0].endswith((".yaml", ".yml"))):
         return resolve(text[0], overrides=changes)
-    names = {FORMATS.get(_suffix(name), "text") for name in text}
-    if len(names) > 1:
-        raise ConfigError(
-            "these files are of several formats: " + ", ".join(sorted(names)),
-            where=", ".join(text),
-            remedy="count them one format at a time",
-        )
     value = {
         "corpus": {
             "name": "files",
-            "train": {"paths": list(text), "format": names.pop()},
+            "train": {"paths": list(text), "format": format_of(text)},
             "deduplicate": False,
             "split": {"valid": 0.0, "test": 0.0},
         },
         "families": {"ngram": {}},
     }
     return parse(override(value, [_within_corpus(change) for change in changes]))
+
+
+def format_of(text: Sequence[str]) -> str:
+    """The format of files, by their names.
+
+    Raises:
+        ConfigError: they are of several.
+    """
+    names = {FORMATS.get(_suffix(name), "text") for name in text}
+    if len(names) > 1:
+        raise ConfigError(
+            "these files are of several formats: " + ", ".join(sorted(names)),
+            where=", ".join(text),
+            remedy="take one format at a time",
+        )
+    return names.pop()
 
 
 def _within_corpus(change: str) -> str:

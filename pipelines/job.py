@@ -9,21 +9,24 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from models.families import FamilyConfig
 from models.family import Family
 from pipelines.config import RunConfig
 from pipelines.settings import Settings
 from tasks.artifacts import Artifact
 from tasks.card import CARD_JSON, CARD_MARKDOWN, log_card, with_card
+from tasks.continuing import Base, check_bases, continued, find_base, learnt_by
 from tasks.corpus import Corpus, build_corpus
 from tasks.evaluation import check_sets, evaluate_model, read_neighbours, read_scores
 from tasks.evaluation.compare import spreads
+from tasks.evaluation.forgetting import Forgetting, measure_forgetting, read_change
 from tasks.leaderboard import Registered, Row
-from tasks.models import TextPipeline
+from tasks.models import TextPipeline, read_capabilities
 from tasks.prepare import prepare
 from tasks.promotion import Promotion, beside_champion, promote
 from tasks.registry import check_name, find_version, register
@@ -115,12 +118,43 @@ class Job:
         """Refuse what the registry or the evaluation would refuse later, before anything starts.
 
         Raises:
-            ConfigError: a name that cannot be registered.
-            InputError: an evaluation set that cannot be found.
+            ConfigError: a name that cannot be registered, or a base that nothing can go on from.
+            InputError: an evaluation set or a base that cannot be found.
         """
         for name in self.config.families:
             check_name(self.config.model_name(name))
         check_sets(self.config.evaluation)
+        check_bases(self.config.corpus, self.config.families, self.bases)
+
+    @cached_property
+    def bases(self) -> Mapping[str, Base]:
+        """What some of the trainings go on from; an alias is looked up once for the whole job."""
+        uri, store = self.settings.tracking_uri, self.runner.store
+        return {name: find_base(store, ref, uri) for name, ref in self.config.bases.items()}
+
+    def family(self, name: str) -> FamilyConfig:
+        """The settings of a family, with what it takes over from its base."""
+        config, base = self.config.families[name], self.bases.get(name)
+        return continued(config, base, f"families.{name}") if base else config
+
+    def training(self, corpus: Corpus, name: str) -> tuple[dict[str, Artifact], Train]:
+        """The inputs and the parameters of a training."""
+        config, family, base = self.config, self.family(name), self.bases.get(name)
+        text = TextPipeline(
+            config.corpus.normalize, config.corpus.tokenize, analyze=config.corpus.analyze
+        )
+        inputs = prepare(self.runner, corpus, family, base.model if base else None)
+        return inputs, Train(family, text, config.seed, config.replicate)
+
+    def forgotten(self, model: Artifact, name: str) -> Artifact | None:
+        """What a model that went on from another has forgotten; None where there are no vectors."""
+        base, on = self.bases.get(name), self.config.evaluation
+        able = read_capabilities(self.runner.store.reader(model))
+        if base is None or "embeds_words" not in able:
+            return None
+        sets = on.similarity, on.analogy
+        how = Forgetting(on.restrict, on.case)
+        return measure_forgetting(self.runner, base.model, model, *sets, how, name)
 
     def run(self) -> RunResult:
         """The whole job."""
@@ -137,7 +171,9 @@ class Job:
     def corpus(self) -> Corpus:
         """The corpus with its card, read or found."""
         with self.runner.store.files.in_use():
-            return with_card(self.runner, build_corpus(self.runner, self.config.corpus))
+            base = next(iter(self.bases.values()), None)
+            given = learnt_by(self.runner, base) if base else {}
+            return with_card(self.runner, build_corpus(self.runner, self.config.corpus, given))
 
     def publish_card(self, corpus: Corpus) -> Path:
         """Put the card of a corpus beside the reports, and into MLflow; returns the Markdown."""
@@ -153,24 +189,22 @@ class Job:
 
     def train(self, corpus: Corpus, name: str) -> Trained:
         """One family: inputs, model, scores, registration, gate."""
-        config, family = self.config, self.config.families[name]
-        text = TextPipeline(
-            config.corpus.normalize, config.corpus.tokenize, analyze=config.corpus.analyze
-        )
-        spreads = family.style in ("learns", "sweeps")
+        config, family = self.config, self.family(name)
+        parallel = family.style in ("learns", "sweeps")
         tags = self.tags(corpus, name)
         resources = Resources(
             threads=self.settings.threads,
             memory=int(self.settings.memory),
-            workers=self.settings.workers if spreads else 1,
-            gpus=self.settings.gpus if spreads else 0,
+            workers=self.settings.workers if parallel else 1,
+            gpus=self.settings.gpus if parallel else 0,
             tracking_uri=self.settings.tracking_uri,
             labels=tags,
         )
+        inputs, params = self.training(corpus, name)
         model = self.runner.run(
             TRAIN,
-            prepare(self.runner, corpus, family),
-            Train(family, text, config.seed, config.replicate),
+            inputs,
+            params,
             label=name,
             resources=resources,
             # A distributed training starts Ray workers itself.
@@ -178,9 +212,15 @@ class Job:
         )
         outcome = self.runner.outcomes[-1]
         scores = evaluate_model(self.runner, model, corpus, config.evaluation, name)
-        return self.effect(
+        forgotten = self.forgotten(model, name)
+        trained = self.effect(
             f"register {name}", lambda: self.register(name, family, outcome, scores, tags)
         )
+        if name in self.bases:
+            change = read_change(self.runner.store.reader(forgotten)) if forgotten else None
+            row = replace(trained.row, base=self.bases[name].reference, change=change)
+            trained = replace(trained, row=row)
+        return trained
 
     def tags(self, corpus: Corpus, name: str) -> dict[str, str]:
         """What MLflow is told of where a model comes from."""
@@ -189,6 +229,7 @@ class Job:
             "name": self.config.model_name(name),
             "corpus": corpus.content,
             "git_commit": git_commit(),
+            **({"base": self.bases[name].reference} if name in self.bases else {}),
             **self.labels,
         }
 

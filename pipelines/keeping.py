@@ -38,7 +38,7 @@ def roots(
     scores = {
         key
         for key, manifest in catalogue.items()
-        if manifest.kind == "scores"
+        if manifest.kind in ("scores", "forgetting")
         and any(given["content"] in kept for given in manifest.origin["inputs"].values())
     }
     found = {key for config in configs for key in found_for(config, settings)}

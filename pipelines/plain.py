@@ -112,7 +112,10 @@ def choose(value: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
                 where="families",
                 remedy=f"{meant}this recipe has: {', '.join(families)}{by_default}",
             )
-    return {**value, "families": {name: families.get(name, {"family": name}) for name in names}}
+    chosen = {**value, "families": {n: families.get(n, {"family": n}) for n in names}}
+    if "bases" in value:
+        chosen["bases"] = {name: base for name, base in value["bases"].items() if name in names}
+    return chosen
 
 
 def anchored(value: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -146,6 +149,8 @@ def anchored(value: dict[str, Any], folder: Path) -> dict[str, Any]:
     if "evaluation" in value:
         sets = {str(kind): True for kind in KINDS}
         value["evaluation"] = under(value["evaluation"], {**sets, "folder": False})
+    if isinstance(value.get("bases"), Mapping):  # a registered model, or the folder of a pulled one
+        value["bases"] = under(value["bases"], dict.fromkeys(value["bases"], True))
     if isinstance(value.get("corpus"), Mapping):
         value["corpus"] = {
             key: under(item, {"paths": False, "dataset": True})

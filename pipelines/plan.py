@@ -17,7 +17,6 @@ from typing import Any
 from rich.console import Group
 from rich.table import Table
 
-from models.families import FamilyConfig
 from pipelines.config import RunConfig
 from pipelines.console import human, span
 from pipelines.costs import (
@@ -38,12 +37,10 @@ from pipelines.settings import Settings
 from tasks.artifacts import Artifact, Manifest, Stats, recipe_of
 from tasks.corpus import Corpus
 from tasks.evaluation import evaluate_model
-from tasks.models import TextPipeline
-from tasks.prepare import prepare
 from tasks.runner import Runner
 from tasks.step import Resources, Step
 from tasks.store import Reader, Store
-from tasks.train import TRAIN, Train
+from tasks.train import TRAIN
 
 
 @dataclass(frozen=True)
@@ -237,20 +234,18 @@ class _Looker(Runner):
 def _walk(job: Job) -> None:
     job.check()
     corpus = job.corpus()
-    for name, family in job.config.families.items():
-        _walk_family(job, corpus, name, family)
+    for name in job.config.families:
+        _walk_family(job, corpus, name)
 
 
-def _walk_family(job: Job, corpus: Corpus, name: str, family: FamilyConfig) -> None:
-    config, runner = job.config, job.runner
+def _walk_family(job: Job, corpus: Corpus, name: str) -> None:
+    runner = job.runner
     assert isinstance(runner, _Looker)
-    text = TextPipeline(
-        config.corpus.normalize, config.corpus.tokenize, analyze=config.corpus.analyze
-    )
-    params = Train(family, text, config.seed, config.replicate)
-    model = runner.run(TRAIN, prepare(runner, corpus, family), params, label=name)
+    inputs, params = job.training(corpus, name)
+    model = runner.run(TRAIN, inputs, params, label=name)
     if runner.holds(model):
-        evaluate_model(runner, model, corpus, config.evaluation, name)
+        evaluate_model(runner, model, corpus, job.config.evaluation, name)
+        job.forgotten(model, name)
     else:
         runner.seen.append((f"evaluate {name}", False))
 

@@ -38,6 +38,17 @@ _COMMON: dict[str, tuple[Any, Any]] = {
     "seed": (Annotated[int, Field(ge=0, description="Of everything random")], 1),
 }
 
+_BASE: tuple[Any, Any] = (
+    Annotated[
+        str,
+        Field(
+            description="A registered model of this family to go on from, NAME@ALIAS or NAME/3; "
+            "empty: train anew. What shapes the vectors is then as it is in that model"
+        ),
+    ],
+    "",
+)
+
 
 def _train(config: type[Any]) -> Flow[..., RunResult]:
     """The flow that trains one family."""
@@ -45,8 +56,10 @@ def _train(config: type[Any]) -> Flow[..., RunResult]:
     def train(recipe: str, seed: int, **settings: Any) -> RunResult:
         def run() -> RunResult:
             base = resolve(recipe).model_dump(mode="json")
+            goes_on = settings.pop("base", "") or _base(config.family, base)
+            bases = {config.family: goes_on} if goes_on else {}
             families = {config.family: merged(config, base["families"].values(), settings)}
-            result = job(parse({**base, "families": families, "seed": seed})).run()
+            result = job(parse({**base, "families": families, "bases": bases, "seed": seed})).run()
             show_result(result)
             return result
 
@@ -54,7 +67,8 @@ def _train(config: type[Any]) -> Flow[..., RunResult]:
 
     hints = get_type_hints(config, include_extras=True)
     fields = [field for field in dataclasses.fields(config) if field.name != "family"]
-    parameters = _COMMON | {field.name: (hints[field.name], field.default) for field in fields}
+    ours = {field.name: (hints[field.name], field.default) for field in fields}
+    parameters = _COMMON | ({"base": _BASE} if hasattr(config, "lasting") else {}) | ours
     about = f"Train a {config.title} ({config.paper}), evaluate and register it."
     train.__name__ = train.__qualname__ = f"train_{config.family}"
     # Prefect reads the texts of a form from the docstring.
@@ -82,6 +96,12 @@ def merged(
     ours = (family for family in families if family["family"] == config.family)
     said = next(ours, {"family": config.family})
     return {**said, **{key: value for key, value in settings.items() if value != defaults[key]}}
+
+
+def _base(family: str, recipe: Mapping[str, Any]) -> str:
+    """What the first model of a family in a recipe goes on from; empty if it begins anew."""
+    named = (name for name, config in recipe["families"].items() if config["family"] == family)
+    return str(recipe["bases"].get(next(named, ""), ""))
 
 
 def _description(hint: Any) -> str:

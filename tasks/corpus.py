@@ -100,8 +100,12 @@ class Corpus:
         return digest({split: tokens.content for split, tokens in self.tokens.items()})
 
 
-def build_corpus(runner: Runner, config: CorpusConfig) -> Corpus:
+def build_corpus(
+    runner: Runner, config: CorpusConfig, given: Mapping[str, Artifact] = {}
+) -> Corpus:
     """Run every step from the sources to the tokens and the counts of the training split.
+
+    What is ``given`` of ``Corpus.learnt`` is used as it is, and not learnt from this text.
 
     With a validation or test text supplied, nothing is cut out of the training text; a split that
     is then still missing is empty.
@@ -143,7 +147,7 @@ def build_corpus(runner: Runner, config: CorpusConfig) -> Corpus:
         stages[f"tokenize {name}"] = tokens[name]
     types = stages["types"] = runner.run(TYPES, {"tokens": tokens["train"]}, Types())
     _refuse_no_training_text(runner, config, stages)
-    tokens, types, learnt = _learn(runner, config, tokens, types)
+    tokens, types, learnt = _learn(runner, config, tokens, types, given)
     stages |= learnt | {"types": types}
     for split in SPLITS if learnt else ():
         stages[f"units {split}"] = tokens[split]
@@ -152,14 +156,21 @@ def build_corpus(runner: Runner, config: CorpusConfig) -> Corpus:
 
 
 def _learn(
-    runner: Runner, config: CorpusConfig, tokens: dict[Split, Artifact], types: Artifact
+    runner: Runner,
+    config: CorpusConfig,
+    tokens: dict[Split, Artifact],
+    types: Artifact,
+    given: Mapping[str, Artifact],
 ) -> tuple[dict[Split, Artifact], Artifact, dict[str, Artifact]]:
     """Tokens and types once subwords or phrases are learnt from the training split, and these."""
     if config.tokenize.learns:
-        tokens, types, subwords = encode_corpus(runner, tokens, types, config.tokenize)
+        tokens, types, subwords = encode_corpus(
+            runner, tokens, types, config.tokenize, given.get("subwords")
+        )
         return tokens, types, {"subwords": subwords}
     if config.phrases:
-        tokens, types, found = join_corpus(runner, tokens, types, config.phrases)
+        passes = [given[role] for role in sorted(given)]
+        tokens, types, found = join_corpus(runner, tokens, types, config.phrases, passes)
         return tokens, types, {f"phrases {i}": phrases for i, phrases in enumerate(found, 1)}
     return tokens, types, {}
 

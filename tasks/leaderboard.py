@@ -17,6 +17,7 @@ from rich.text import Text
 
 from tasks.artifacts import Stats
 from tasks.evaluation.compare import Spread
+from tasks.evaluation.forgetting import Change
 from tasks.evaluation.score import Score, incomparable, show
 
 FRAME, GAP = 4, 2
@@ -62,6 +63,8 @@ class Row:
         curves: training curves by metric, as (step, value).
         neighbours: nearest neighbours with their cosine, by word.
         spreads: of its scores over models that differ by their seed alone, if there are several.
+        base: the model that the training went on from, "NAME/3"; empty where it began anew.
+        change: what became of what the base knew.
     """
 
     family: str
@@ -75,6 +78,15 @@ class Row:
     curves: Mapping[str, Points] = field(default_factory=dict)
     neighbours: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     spreads: tuple[Spread, ...] = ()
+    base: str = ""
+    change: Change | None = None
+
+    @property
+    def goes_on(self) -> str:
+        """From what the training went on, and what became of it, in one line for people."""
+        if not self.base:
+            return ""
+        return f"goes on from {self.base}" + (f": {self.change.line}" if self.change else "")
 
     @property
     def seconds(self) -> str:
@@ -256,6 +268,8 @@ def _about(row: Row) -> Iterator[Text]:
         (row.title, "bold"), f"  {row.seconds}, {row.rate}{', reused' * row.reused}"
     )
     yield Text(row.paper, "dim")
+    if row.goes_on:
+        yield Text(row.goes_on)
     if row.registered:
         yield Text(f"registered as {row.registered}", "cyan", overflow="fold")
     if row.seeds:
@@ -278,7 +292,8 @@ def leaderboard_markdown(rows: Sequence[Row]) -> str:
     for row in rows:
         scores = {score.name: score for score in row.scores}
         cells = [_cell(scores.get(name), row, rows, marks) for name in names]
-        about = "; ".join(filter(None, [f"**{row.title}** ({row.paper})", row.seeds]))
+        parts = [f"**{row.title}** ({row.paper})", row.seeds, row.goes_on]
+        about = "; ".join(filter(None, parts))
         lines.append(
             _line([about, f"{row.seconds}, {row.rate}", *cells, str(row.registered or "-")])
         )

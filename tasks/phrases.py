@@ -205,9 +205,15 @@ JOIN: Step[Join] = Step("join", 2, "tokens", join)
 
 
 def join_corpus(
-    runner: Runner, tokens: Mapping[Any, Artifact], types: Artifact, settings: Phrases
+    runner: Runner,
+    tokens: Mapping[Any, Artifact],
+    types: Artifact,
+    settings: Phrases,
+    given: Sequence[Artifact] = (),
 ) -> tuple[dict[Any, Artifact], Artifact, list[Artifact]]:
     """Find the phrases of the split ``train`` and join them in all splits, pass after pass.
+
+    Phrases that are given, those of every pass, are joined, and none are looked for.
 
     Returns:
         tokens of every split, their types in ``train``, and the phrases of every pass.
@@ -215,10 +221,7 @@ def join_corpus(
     found: list[Artifact] = []
     joined = dict(tokens)
     for i in range(1, 1 + settings.passes):
-        count = CountBigrams(settings.min_count, settings.words)
-        train = {"tokens": joined["train"]}
-        bigrams = runner.map(BIGRAMS, train, count, whole={"types": types}, label=f"{i}")
-        phrases = runner.run(PHRASES, {"bigrams": bigrams, "types": types}, settings, label=f"{i}")
+        phrases = given[i - 1] if given else _find(runner, joined["train"], types, settings, f"{i}")
         found.append(phrases)
         for split, artifact in joined.items():
             joined[split] = runner.map(
@@ -230,3 +233,12 @@ def join_corpus(
             )
         types = runner.run(TYPES, {"tokens": joined["train"]}, Types(), label=f"phrases {i}")
     return joined, types, found
+
+
+def _find(
+    runner: Runner, train: Artifact, types: Artifact, settings: Phrases, label: str
+) -> Artifact:
+    """The phrases of a pass."""
+    count = CountBigrams(settings.min_count, settings.words)
+    bigrams = runner.map(BIGRAMS, {"tokens": train}, count, whole={"types": types}, label=label)
+    return runner.run(PHRASES, {"bigrams": bigrams, "types": types}, settings, label=label)

@@ -18,16 +18,22 @@ from tasks.runner import Runner
 from tasks.vocabulary import VOCABULARY
 
 
-def prepare(runner: Runner, corpus: Corpus, family: Family) -> dict[str, Artifact]:
+def prepare(
+    runner: Runner, corpus: Corpus, family: Family, base: Artifact | None = None
+) -> dict[str, Artifact]:
     """The inputs of a family by role, made by whatever steps they take.
 
-    What the corpus learnt to make tokens is among them, for the model's text pipeline.
+    What the corpus learnt to make tokens is among them, for the model's text pipeline; so is, as
+    ``base``, the model that the training goes on from, if there is one.
     """
     wants = family.wants()
     wanted = wants["vocabulary"]
     if not isinstance(wanted, WantsVocabulary):
         raise TypeError(f"{family.family} asks for {wanted} as its vocabulary")
-    vocabulary = runner.run(VOCABULARY, {"types": corpus.types}, wanted, label=family.family)
+    bases = {} if base is None else {"base": base}
+    vocabulary = runner.run(
+        VOCABULARY, {"types": corpus.types, **bases}, wanted, label=family.family
+    )
 
     def artifact(want: Want) -> Artifact:
         match want:
@@ -41,4 +47,4 @@ def prepare(runner: Runner, corpus: Corpus, family: Family) -> dict[str, Artifac
                 settings = Cooccurrence(want.window, want.weights, want.side, want.boundary)
                 return count_cooccurrence(runner, corpus.tokens["train"], vocabulary, settings)
 
-    return {role: artifact(want) for role, want in wants.items()} | dict(corpus.learnt)
+    return {role: artifact(want) for role, want in wants.items()} | dict(corpus.learnt) | bases

@@ -103,6 +103,11 @@ class OpenedModel:
     version: Version | None
     about: Mapping[str, Any]
 
+    def goes_on_from(self, other: OpenedModel) -> bool:
+        """Whether the training of this model went on from the other, as far as is known."""
+        base = self.version.tags.get("input.base") if self.version else None
+        return base is not None and base == other.about.get("content")
+
 
 # --- registration ---------------------------------------------------------------------------
 

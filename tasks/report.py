@@ -16,6 +16,7 @@ from tasks import charts
 from tasks.artifacts import Stats
 from tasks.card import read_card, zipf
 from tasks.corpus import Corpus
+from tasks.evaluation.forgetting import NEIGHBOURS, Change
 from tasks.evaluation.score import Score, show
 from tasks.leaderboard import (
     Registered,
@@ -109,6 +110,7 @@ def _leaderboard(rows: Sequence[Row]) -> str:
             for score in row.scores
         ]
         about = f"<strong>{escape(row.title)}</strong><br>{_soft(row.paper)}<br>{_soft(row.seeds)}"
+        about += f"<br>{_soft(row.goes_on)}" * bool(row.goes_on)
         trained = f"{row.seconds}<br>{_soft(row.rate + ', reused' * row.reused)}"
         body.append([about, trained, _table([], scores, right={1}), _registered(row)])
     notes = "".join(
@@ -244,7 +246,63 @@ def _model(row: Row, rows: Sequence[Row]) -> str:
             for word, found in row.neighbours.items()
         ]
         parts += ["<h3>Nearest neighbours, with their cosine</h3>", _table([], near)]
+    if row.change:
+        parts.append(_change(row.base, row.change))
     return "".join(parts) + "</div>"
+
+
+def _change(base: str, change: Change) -> str:
+    """What became of what the base knew."""
+    facts = {
+        "words of both": f"{change.shared:,}",
+        "new words": f"{change.new:,}",
+        "not in the new text": "" if change.absent is None else f"{change.absent:,}",
+        f"overlap@{NEIGHBOURS}": f"{change.overlap:.3f}",
+        "cosine, aligned": f"{change.cosine:.3f}",
+        "cosine, as they are": "" if change.unaligned is None else f"{change.unaligned:.3f}",
+    }
+    scores = [
+        [
+            escape(kept.name.partition(".")[2]),
+            show(kept.before, kept.unit),
+            show(kept.after, kept.unit),
+            _soft(f"{kept.scored:,} of {kept.total:,} {kept.items}"),
+        ]
+        for kept in change.scores
+    ]
+    bands = [
+        [
+            f"{band.first:,} to {band.last:,}",
+            f"{band.drawn:,}",
+            f"{band.overlap:.3f}",
+            f"{band.cosine:.3f}",
+        ]
+        for band in change.bands
+    ]
+    moved = [
+        [
+            f"<strong>{escape(word.word)}</strong>",
+            f"{word.overlap:.1f}",
+            f"{word.cosine:.2f}",
+            escape(", ".join(word.before)),
+            escape(", ".join(word.after)),
+        ]
+        for word in change.moved
+    ]
+    near = f"overlap@{NEIGHBOURS}"
+    return "".join(
+        [
+            f"<h3>What became of {escape(base)}</h3>",
+            "<p class='small'>Asked about words of both, among words of both; neighbours are the "
+            f"{NEIGHBOURS} nearest, cosines those of the vectors turned onto each other.</p>",
+            _facts(facts),
+            _table(["score", "before", "now", "measured on"], scores, right={1, 2}),
+            _table(["rank of the word", "words drawn", near, "cosine"], bands, right={1, 2, 3}),
+            _table(
+                ["changed most", near, "cosine", "near before", "near now"], moved, right={1, 2}
+            ),
+        ]
+    )
 
 
 def _scores(row: Row, rows: Sequence[Row]) -> Iterable[list[str]]:

@@ -219,14 +219,18 @@ def subword_sentences(tokenizer: Tokenizer, sentences: list[list[str]]) -> list[
 
 
 def encode_corpus(
-    runner: Runner, pieces: Mapping[Any, Artifact], types: Artifact, settings: Tokenize
+    runner: Runner,
+    pieces: Mapping[Any, Artifact],
+    types: Artifact,
+    settings: Tokenize,
+    given: Artifact | None = None,
 ) -> tuple[dict[Any, Artifact], Artifact, Artifact]:
-    """Learn subwords from the split ``train`` and encode all splits.
+    """Learn subwords from the split ``train``, unless they are given, and encode all splits.
 
     Returns:
         tokens of every split, their types in ``train``, and the tokenizer.
     """
-    subwords = runner.run(SUBWORDS, {"types": types}, LearnSubwords.of(settings))
+    subwords = given or runner.run(SUBWORDS, {"types": types}, LearnSubwords.of(settings))
     whole = {"subwords": subwords}
     encoded = {
         split: runner.map(ENCODE, {"tokens": artifact}, Encode(), whole=whole, label=split)

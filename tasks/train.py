@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from models.families import FamilyConfig
-from models.family import Family, Fits, Learns, Sweeps
+from models.family import Family, Fits, Grows, Learns, Sweeps
 from tasks.artifacts import Stats
 from tasks.errors import TrainingError
-from tasks.models import TextPipeline, write_model
+from tasks.models import TextPipeline, read_model, write_model
 from tasks.step import Context, Step
 from tasks.store import Reader
 from tasks.tracking import open_tracker
@@ -38,7 +38,11 @@ class Train:
 
 
 def train(context: Context, readers: Mapping[str, Reader], params: Train) -> Stats:
-    """Train a model and write it; the stats hold what cannot be the same twice, such as times."""
+    """Train a model and write it; the stats hold what cannot be the same twice, such as times.
+
+    Inputs: what the family asks for by role; what the corpus learnt to make tokens; ``base`` where
+    the training goes on from a model, under a vocabulary that has all of its words.
+    """
     family: Family = params.family
     inputs = read_inputs(family, readers)
     if len(inputs.vocabulary().words) == 0:
@@ -48,6 +52,11 @@ def train(context: Context, readers: Mapping[str, Reader], params: Train) -> Sta
             remedy="lower min_count, or train on more text",
         )
     model = family.build(inputs, seed=params.seed)
+    if "base" in readers:
+        base = read_model(readers["base"])
+        if not isinstance(model, Grows) or type(base) is not type(model):
+            raise TypeError(f"{type(model).__name__} cannot go on from {type(base).__name__}")
+        model.grow_from(base)
     with open_tracker(context, params, context.inputs) as tracker:
         # Starting MLflow and waiting for it at the end is no training.
         began = time.monotonic()

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from models.family import WantsVocabulary
-from models.vocabulary import MARKS, Vocabulary, select
+from models.vocabulary import MARKS, Vocabulary, grown, select
 from tasks.artifacts import Stats
 from tasks.step import Context, Step
 from tasks.store import Reader
@@ -62,21 +62,27 @@ def read_types(reader: Reader) -> tuple[list[str], NDArray[np.int64]]:
 def make_vocabulary(
     context: Context, readers: Mapping[str, Reader], params: WantsVocabulary
 ) -> Stats:
-    """Choose the words of a vocabulary; whether there is any word is for its user to judge."""
+    """Choose the words of a vocabulary; whether there is any word is for its user to judge.
+
+    Inputs: ``types``; ``base`` where the training goes on from a model, whose words stay.
+    """
     words, counts = read_types(readers["types"])
-    vocabulary = select(
-        words,
-        counts,
-        min_count=params.min_count,
-        max_size=params.max_size,
-        reserved=params.reserved,
-    )
+    limits = {"min_count": params.min_count, "max_size": params.max_size}
+    grows: dict[str, int] = {}
+    if "base" in readers:
+        base = read_vocabulary(readers["base"])  # a model's own part has the same name and form
+        vocabulary = grown(base, words, counts, **limits)
+        grows = {"new": len(vocabulary) - len(base)}
+    else:
+        vocabulary = select(words, counts, **limits, reserved=params.reserved)
     context.out.json(VOCABULARY_PART, vocabulary.to_json())
+    covered = np.array([word in vocabulary for word in words], np.bool_)
     return {
         "size": len(vocabulary),
         "types": len(words),
         "tokens": int(counts.sum()),
-        "covered": int(vocabulary.counts.sum()),
+        "covered": int(counts[covered].sum()),
+        **grows,
         "reserved_surface": sum(
             int(count) for word, count in zip(words, counts, strict=True) if word in MARKS
         ),

@@ -71,3 +71,42 @@ class Tree:
             signs.extend(sign for _, sign in reversed(path))
             starts.append(len(nodes))
         return Tree(np.array(starts), np.array(nodes, np.int32), np.array(signs, np.float32))
+
+
+def agreeing(
+    before: Tree, after: Tree, places: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    """The nodes that mean the same in two trees: they part the words of the first alike.
+
+    Words that only the second tree has are looked through. The sets of words on either side of a
+    node are compared by sums of random 64-bit keys, a key a word (Zobrist 1970).
+
+    Args:
+        before: a tree of ``V`` words.
+        after: a tree that has these words too.
+        places: (V,) the word of ``after`` that each word of ``before`` is.
+
+    Returns:
+        (M,) nodes of ``before``, (M,) those of ``after`` that mean the same, and (M,) -1 where
+        the two branches have changed places, else 1.
+    """
+    keys = np.random.default_rng(0).integers(1, 2**64, len(places), np.uint64)
+    news = np.zeros(len(after.starts) - 1, np.uint64)
+    news[places] = keys
+    known = {sides: node for node, sides in enumerate(_sides(before, keys))}
+    found = []
+    for node, (first, second) in enumerate(_sides(after, news)):
+        for sides, sign in (((first, second), 1), ((second, first), -1)):
+            # Below a side without a word of the first tree there is nothing to agree on.
+            if first and second and sides in known:
+                found.append((known[sides], node, sign))
+    theirs, ours, signs = np.array(found, np.int64).reshape(-1, 3).T
+    return theirs, ours, signs.astype(np.float32)
+
+
+def _sides(tree: Tree, keys: NDArray[np.uint64]) -> list[tuple[int, int]]:
+    """For each node the summed keys, modulo 2**64, of the words in either branch."""
+    sums = np.zeros((max(0, len(tree.starts) - 2), 2), np.uint64)
+    branches = (tree.signs > 0).astype(np.int64)
+    np.add.at(sums, (tree.nodes, branches), np.repeat(keys, np.diff(tree.starts)))
+    return [(first, second) for first, second in sums.tolist()]

@@ -25,6 +25,8 @@ from models.families import FAMILIES, FamilyConfig
 from models.family import (
     EmbedsWords,
     Fits,
+    GrowingFamily,
+    Grows,
     Learns,
     Model,
     Scores,
@@ -238,6 +240,98 @@ def test_a_text_of_one_word_trains_or_is_refused(row: Row, tmp_path: Path) -> No
     with contextlib.suppress(TrainingError):
         state = world.model(row).state()
         assert all(np.isfinite(a).all() for a in state.values() if a.dtype.kind == "f")
+
+
+# --- training that goes on ------------------------------------------------------------------
+
+growing = pytest.mark.parametrize(
+    "row", [r for r in ROWS if isinstance(r.config, GrowingFamily)], ids=name
+)
+
+
+@pytest.fixture(scope="module")
+def later(world: World, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Another text in the same store: new words come, old ones are missing."""
+    lines = [
+        line.replace("nothing !", f"a {UNSEEN} .").replace("Émile", "an ounce")
+        for line in small_text()
+    ]
+    text = tmp_path_factory.mktemp("later") / "later.txt"
+    text.write_text("\n".join(reversed(lines)), "utf-8")
+    config = CorpusConfig(name="later", train=Source(paths=(str(text),)))
+    return World(world.runner, build_corpus(world.runner, config))
+
+
+def go_on(later: World, config: FamilyConfig, base: Artifact, replicate: int = 0) -> Artifact:
+    inputs = prepare(later.runner, later.corpus, config, base)
+    return later.runner.run(TRAIN, inputs, Train(config, later.text, 1, replicate))
+
+
+@growing
+def test_what_a_base_knows_is_taken_over_bit_for_bit(row: Row, world: World, later: World) -> None:
+    base, store = world.model(row), world.runner.store
+    made = prepare(later.runner, later.corpus, row.config, world.train(row.config))
+    inputs = read_inputs(row.config, {role: store.reader(a) for role, a in made.items()})
+    fresh, model = (row.config.build(inputs, seed=3) for _ in range(2))
+    assert isinstance(model, Grows)
+    model.grow_from(base)
+    vocabulary, known = model.vocabulary, base.vocabulary
+    assert vocabulary.reserved == known.reserved
+    assert {UNSEEN, "ounce", "Émile", "nothing"} <= set(vocabulary.words)
+    rows = [vocabulary.entries.index(entry) for entry in known.entries]
+    new = sorted(set(range(len(vocabulary))) - set(rows))
+    assert len(new) >= 2
+    for key, array in model.state().items():
+        before, beyond = base.state()[key], len(array) - len(vocabulary)
+        if array.shape == before.shape:
+            assert np.array_equal(array, before), key
+        elif beyond >= 0:  # a row an entry, and perhaps others beyond them
+            tail = np.arange(len(vocabulary), len(array))
+            assert np.array_equal(array[[*rows, *tail]], before), key
+            assert np.array_equal(array[new], fresh.state()[key][new]), key
+        else:  # the nodes of a tree
+            assert key == "nodes"
+    assert isinstance(model, EmbedsWords)
+    assert isinstance(base, EmbedsWords)
+    assert np.array_equal(model.word_vectors(known.words), base.word_vectors(known.words))
+    # Learning goes on from there: an old word that the new text lacks is as near as it was.
+    counts = dict(zip(vocabulary.words, vocabulary.counts.tolist(), strict=True))
+    old = dict(zip(known.words, known.counts.tolist(), strict=True))
+    assert counts["Émile"] == old["Émile"]
+    assert counts["the"] > old["the"]
+
+
+@growing
+def test_training_goes_on_and_leaves_its_base_alone(row: Row, world: World, later: World) -> None:
+    store = world.runner.store
+    base = world.train(row.config)
+    files = {part.name: store.files.local(part).read_bytes() for part in store.reader(base).parts}
+    grown = go_on(later, row.config, base)
+    for part in store.reader(base).parts:
+        assert store.files.local(part).read_bytes() == files[part.name], part.name
+    model = read_model(store.reader(grown))
+    assert isinstance(model, EmbedsWords)
+    assert np.isfinite(model.word_vectors([*world.model(row).vocabulary.words, UNSEEN])).all()
+    assert not np.array_equal(model.word_vectors(["king"]), world.model(row).word_vectors(["king"]))
+    # A rerun is reused, a replicate is the same again, and another base makes another model.
+    assert go_on(later, row.config, base) == grown
+    assert later.runner.outcomes[-1].reused
+    assert go_on(later, row.config, base, replicate=1).content == grown.content
+    other = go_on(later, row.config, world.train(row.config, seed=2))
+    assert other.recipe != grown.recipe
+    assert other.content != grown.content
+    assert later.train(row.config).content != grown.content
+    inputs = store.manifest(grown).origin["inputs"]
+    assert inputs["base"]["content"] == base.content
+
+
+@every
+def test_families_of_counts_do_not_grow(row: Row, world: World) -> None:
+    can = isinstance(row.config, GrowingFamily)
+    assert isinstance(world.model(row), Grows) == can
+    assert not (can and row.config.style == "fits")
+    if can:
+        assert set(row.config.lasting) <= {field.name for field in dataclasses.fields(row.config)}
 
 
 # --- a model in the store -------------------------------------------------------------------

@@ -267,3 +267,34 @@ def test_the_start_is_that_of_word2vec_and_depends_on_the_seed() -> None:
     assert not first.output.any()
     np.testing.assert_array_equal(first.input, same.input)
     assert not np.array_equal(first.input, other.input)
+
+
+# --- training that goes on ------------------------------------------------------------------
+
+
+def test_nodes_of_a_tree_go_on_where_they_mean_the_same() -> None:
+    config = word2vec.Config(dim=4, objective="hierarchical-softmax", min_count=1)
+    words = tuple("abcdefgh")
+    counts = np.array([80, 40, 20, 10, 5, 3, 2, 1])
+    base = config.build(Inputs({"vocabulary": Vocabulary((), words, counts)}), seed=1)
+    base.output[:] = np.random.default_rng(2).standard_normal(base.output.shape)
+    same = Vocabulary((), words, counts * 2)
+    model = config.build(Inputs({"vocabulary": same}), seed=3)
+    model.grow_from(base)
+    assert np.array_equal(model.output, base.output)
+    assert np.array_equal(model.input, base.input)
+    # A new word in the middle makes the node that parts it from the rarer ones, and no other.
+    counted = np.array([1000, 500, 250, 120, 60, 30, 15, 7, 4])
+    more = Vocabulary((), (*words[:4], "new", *words[4:]), counted)
+    model = config.build(Inputs({"vocabulary": more}), seed=3)
+    model.grow_from(base)
+    fresh = [i for i, row in enumerate(model.output) if not row.any()]
+    assert len(fresh) == 1
+    kept = np.delete(model.output, fresh, axis=0)
+    assert np.array_equal(np.abs(kept), np.abs(base.output))
+    # In another order of counts hardly a node is the same; what is not begins at zero.
+    turned = Vocabulary((), words[::-1], counts)
+    model = config.build(Inputs({"vocabulary": turned}), seed=3)
+    model.grow_from(base)
+    assert np.array_equal(model.word_vectors(words), base.word_vectors(words))
+    assert not model.output[-2:].any()

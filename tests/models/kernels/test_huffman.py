@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import heapq
+from random import Random
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.kernels.huffman import Tree
+from models.kernels.huffman import Tree, agreeing
 
 
 def paths(tree: Tree) -> list[list[tuple[int, float]]]:
@@ -70,3 +71,34 @@ def test_chances_of_all_words_sum_to_one(counts: list[int], seed: int) -> None:
         for path in paths(Tree.of(np.array(counts)))
     ]
     np.testing.assert_allclose(sum(chances), 1, rtol=1e-12)
+
+
+# --- trees of vocabularies that grow --------------------------------------------------------
+
+
+def test_nodes_that_part_the_same_words_are_found() -> None:
+    before = Tree.of(np.array([5, 4, 2, 1, 1]))
+    theirs, ours, signs = agreeing(before, before, np.arange(5, dtype=np.int32))
+    assert (theirs.tolist(), ours.tolist(), signs.tolist()) == ([0, 1, 2, 3], [0, 1, 2, 3], [1] * 4)
+    # 9 9 9 1 1: the last two make node 0 again, and the first 9 joins it from the other side.
+    after = Tree.of(np.array([9, 9, 9, 1, 1]))
+    theirs, ours, signs = agreeing(before, after, np.array([1, 2, 0, 3, 4], np.int32))
+    assert (theirs.tolist(), ours.tolist(), signs.tolist()) == ([0, 1], [0, 1], [1, -1])
+
+
+@given(
+    st.lists(st.integers(1, 50), min_size=1, max_size=30),
+    st.lists(st.integers(1, 50), min_size=1, max_size=60),
+    st.randoms(),
+)
+def test_nodes_that_agree_part_words_alike(old: list[int], new: list[int], random: Random) -> None:
+    old = old[: len(new)]
+    places = random.sample(range(len(new)), len(old))
+    before, after = Tree.of(np.array(old)), Tree.of(np.array(new))
+    theirs, ours, signs = agreeing(before, after, np.array(places, np.int32))
+    assert len(set(theirs.tolist())) == len(set(ours.tolist())) == len(theirs)
+    for their, our, turned in zip(theirs.tolist(), ours.tolist(), signs.tolist(), strict=True):
+        for sign in (-1.0, 1.0):
+            was = {places[w] for w, path in enumerate(paths(before)) if (their, sign) in path}
+            now = {w for w, path in enumerate(paths(after)) if (our, sign * turned) in path}
+            assert was == now & set(places)
