@@ -258,7 +258,7 @@ class Sweeps(Model, Protocol[Chunk]):
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class SweptTable:
     """A table that sweeps write to, for a loop that reads and writes it between two sweeps.
 
     Attributes:
@@ -274,7 +274,7 @@ class Table:
 
 
 @runtime_checkable
-class HasTables(Protocol[Chunk_contra]):
+class SweepsTables(Protocol[Chunk_contra]):
     """Tables that sweeps train in place, and that a loop may save, restore and average."""
 
     def sweep(
@@ -283,7 +283,7 @@ class HasTables(Protocol[Chunk_contra]):
         """See ``Sweeps``; of tables on a device, ``threads`` has no part."""
         ...
 
-    def tables(self) -> Mapping[str, Table]:
+    def swept_tables(self) -> Mapping[str, SweptTable]:
         """All of them by the names of ``Model.state``; to be asked for anew after a sweep."""
         ...
 
@@ -292,7 +292,7 @@ class HasTables(Protocol[Chunk_contra]):
 class SweepsOnDevice(Protocol[Chunk_contra]):
     """Can also be trained by batched products of matrices on a torch device: a GPU."""
 
-    def on_device(self, device: str) -> HasTables[Chunk_contra]:
+    def on_device(self, device: str) -> SweepsTables[Chunk_contra]:
         """A copy of the tables on a torch device, with a sweep of its own over them.
 
         Raises:

@@ -35,13 +35,13 @@ from pydantic import Field
 
 from models.family import (
     FloatArray,
-    HasTables,
     Inputs,
     State,
     Style,
+    SweepsTables,
     SweepStats,
+    SweptTable,
     TableName,
-    Table,
     Unit,
     Want,
     WantsCooccurrence,
@@ -187,14 +187,14 @@ class Model:
         records, rate = tally.records, self.config.learning_rate
         return SweepStats(records, records, records, tally.loss, rate)
 
-    def tables(self) -> Mapping[str, Table]:
+    def swept_tables(self) -> Mapping[str, SweptTable]:
         """All arrays; sums of squares add up over workers."""
         return {
-            name: Table(array, adds_up=name.endswith("squares"))
+            name: SweptTable(array, adds_up=name.endswith("squares"))
             for name, array in self._arrays.items()
         }
 
-    def on_device(self, device: str) -> HasTables[Pairs]:
+    def on_device(self, device: str) -> SweepsTables[Pairs]:
         """A copy on a torch device, with sweeps in batches."""
         from models.kernels import batched
 

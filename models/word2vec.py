@@ -39,13 +39,13 @@ from pydantic import Field
 
 from models.family import (
     FloatArray,
-    HasTables,
     Inputs,
     State,
     Style,
+    SweepsTables,
     SweepStats,
+    SweptTable,
     TableName,
-    Table,
     Unit,
     Want,
     WantsTokens,
@@ -252,12 +252,15 @@ class Model:
         tally = train(chunk, seed=seed, rates=rates, threads=threads)
         return SweepStats(len(chunk.ids), tally.kept, tally.examples, tally.loss, rates[1])
 
-    def tables(self) -> Mapping[str, Table]:
+    def swept_tables(self) -> Mapping[str, SweptTable]:
         """Both tables; the inner nodes of a Huffman tree are numbered from rare to frequent."""
         busiest = np.arange(len(self.output))[::-1] if self.config.outputs == "nodes" else None
-        return {"input": Table(self.input), self.config.outputs: Table(self.output, busiest)}
+        return {
+            "input": SweptTable(self.input),
+            self.config.outputs: SweptTable(self.output, busiest),
+        }
 
-    def on_device(self, device: str) -> HasTables[Sentences]:
+    def on_device(self, device: str) -> SweepsTables[Sentences]:
         """A copy on a torch device, with sweeps in batches: negative sampling alone.
 
         Raises:

@@ -332,8 +332,7 @@ def version_table(version: Version) -> Table:
         **{
             name: value
             for name, value in sorted(version.tags.items())
-            if name.startswith("input.")
-            or name in TAGS
+            if name.startswith("input.") or name in TAGS
         },
     }
     for name, value in facts.items():

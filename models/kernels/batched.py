@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from models.family import SweepStats, Table
+from models.family import SweepStats, SweptTable
 from models.kernels.sampling import SURE, keep_chances
 from models.kernels.windows import Pooling
 from models.text import Pairs, Sentences
@@ -223,9 +223,9 @@ class Words:
         tensors = (torch.tensor(array, device=device) for array in arrays)
         return Words(*tensors, window, negatives, pooling, rates)
 
-    def tables(self) -> Mapping[str, Table]:
+    def swept_tables(self) -> Mapping[str, SweptTable]:
         """Both tables, tensors on the device."""
-        return {"input": Table(self.inputs), "output": Table(self.outputs)}
+        return {"input": SweptTable(self.inputs), "output": SweptTable(self.outputs)}
 
     def sweep(
         self, chunk: Sentences, *, seed: int, done: float, until: float, threads: int
@@ -302,10 +302,10 @@ class Cooccurrences:
         copies = {name: torch.tensor(array, device=device) for name, array in arrays.items()}
         return Cooccurrences(copies, x_max, alpha, rate)
 
-    def tables(self) -> Mapping[str, Table]:
+    def swept_tables(self) -> Mapping[str, SweptTable]:
         """All arrays, tensors on the device; sums of squares add up over workers."""
         return {
-            name: Table(tensor, adds_up=name.endswith("squares"))
+            name: SweptTable(tensor, adds_up=name.endswith("squares"))
             for name, tensor in self.arrays.items()
         }
 

@@ -29,7 +29,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from models.family import Table
+from models.family import SweptTable
 
 FIRST = 1024
 BLOCK = 1 << 16
@@ -62,7 +62,7 @@ class Exchange:
         tables: gives the live tables.
     """
 
-    def __init__(self, tables: Callable[[], Mapping[str, Table]]) -> None:
+    def __init__(self, tables: Callable[[], Mapping[str, SweptTable]]) -> None:
         self._tables = tables
         self._base = {name: _matrix(table).clone() for name, table in tables().items()}
 
@@ -88,13 +88,13 @@ class Exchange:
         return n >= largest
 
 
-def _matrix(table: Table) -> Tensor:
+def _matrix(table: SweptTable) -> Tensor:
     """The values as a (R, D) tensor that shares their memory."""
     values = torch.as_tensor(table.values)
     return values if values.ndim == 2 else values[:, None]
 
 
-def _blocks(table: Table, n: int, device: torch.device) -> Iterator[slice | Tensor]:
+def _blocks(table: SweptTable, n: int, device: torch.device) -> Iterator[slice | Tensor]:
     """The ``n`` busiest rows, in parts."""
     for first in range(0, n, BLOCK):
         rows = slice(first, min(first + BLOCK, n))

@@ -27,13 +27,13 @@ import numpy as np
 import torch
 
 from models.family import (
-    HasTables,
     Inputs,
     Progress,
     Report,
     State,
     Sweeps,
     SweepsOnDevice,
+    SweepsTables,
     SweepStats,
     Unit,
 )
@@ -94,7 +94,7 @@ def sweep_resumably(
             trained so.
     """
     resources = context.resources
-    if not isinstance(model, HasTables):
+    if not isinstance(model, SweepsTables):
         if resources.workers > 1 or resources.gpus:
             raise _one_cpu(f"{model.config.family} trains on one worker and no GPU")
         return sweep(model, inputs, seed, context, tracker)
@@ -167,7 +167,7 @@ class Loop:
         self._rounds = rounds_of(self._chunks.size / len(self._chunks), place.world)
         self.at = self._restore()
         self._trainee = _trainee(model, place)
-        self._exchange = Exchange(_tabled(self._trainee).tables) if place.world > 1 else None
+        self._exchange = Exchange(_tabled(self._trainee).swept_tables) if place.world > 1 else None
         self._stretch, self._saved = Standing(), time.perf_counter()
 
     def run(self) -> Standing:
@@ -319,28 +319,28 @@ def rounds_of(units: float, world: int) -> int:
     return 1 << max(0, int(math.log2(max(1.0, units / (world * ROUND)))))
 
 
-def arrays_of(model: HasTables[Any]) -> Arrays:
+def arrays_of(model: SweepsTables[Any]) -> Arrays:
     """The tables as arrays of their own kind, contiguous, on the CPU."""
     return {
         name: np.ascontiguousarray(torch.as_tensor(table.values).cpu().numpy())
-        for name, table in model.tables().items()
+        for name, table in model.swept_tables().items()
     }
 
 
-def write_tables(model: HasTables[Any], arrays: Arrays) -> None:
+def write_tables(model: SweepsTables[Any], arrays: Arrays) -> None:
     """Set the tables."""
-    for name, table in model.tables().items():
+    for name, table in model.swept_tables().items():
         values = torch.as_tensor(table.values)
         values.copy_(torch.tensor(arrays[name]))
 
 
-def _tabled(model: object) -> HasTables[Any]:
+def _tabled(model: object) -> SweepsTables[Any]:
     """The same, known to have tables."""
-    assert isinstance(model, HasTables)
+    assert isinstance(model, SweepsTables)
     return model
 
 
-def _trainee(model: Sweeps[Any], place: Place) -> Sweeps[Any] | HasTables[Any]:
+def _trainee(model: Sweeps[Any], place: Place) -> Sweeps[Any] | SweepsTables[Any]:
     """What sweeps: the model itself, or a copy of its tables on a GPU."""
     if place.device.type == "cpu":
         return model

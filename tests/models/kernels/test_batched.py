@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from models import glove, word2vec
-from models.family import HasTables
+from models.family import SweepsTables
 from models.kernels import batched, batched_reference
 from models.kernels.windows import Pooling
 from models.text import Pairs
@@ -88,13 +88,13 @@ def test_a_model_learns_in_batches_nearly_as_by_the_kernel(
     for on_device in (False, True):
         model = config.build(inputs, seed=1)
         start = model.input.copy()
-        trainee: HasTables[Any] = model.on_device("cpu") if on_device else model
+        trainee: SweepsTables[Any] = model.on_device("cpu") if on_device else model
         for i in range(3):
             chunk = model.chunks(inputs)[0]
             stats = trainee.sweep(chunk, seed=i, done=i / 3, until=(i + 1) / 3, threads=1)
             assert stats.units == len(chunk.ids)
         losses.append(stats.loss / stats.examples)
-        assert set(trainee.tables()) == set(model.state())
+        assert set(trainee.swept_tables()) == set(model.state())
         assert on_device == np.array_equal(model.input, start)  # a copy: the model is not touched
     # Of 300 words some are met so often in a batch that they learn more slowly.
     assert losses[1] == pytest.approx(losses[0], rel=0.2)
@@ -114,7 +114,7 @@ def test_glove_learns_in_batches_nearly_as_by_the_kernel(monkeypatch: pytest.Mon
     losses = []
     for on_device in (False, True):
         model = config.build(glove.Inputs({"vocabulary": vocabulary}), seed=1)
-        trainee: HasTables[Any] = model.on_device("cpu") if on_device else model
+        trainee: SweepsTables[Any] = model.on_device("cpu") if on_device else model
         for i in range(30):
             stats = trainee.sweep(pairs, seed=i, done=0, until=1, threads=1)
         assert stats.units == stats.examples == 60 * 60

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
 
-from models.family import Table
+from models.family import SweptTable
 from tasks.training import exchange
 
 WORLD, SHAPE = 3, (40, 5)
@@ -72,10 +72,10 @@ def work(rank: int, meet: Path, out: Path) -> None:
     bias = np.zeros(SHAPE[0], np.float32)
     backwards = np.arange(SHAPE[0])[::-1]
 
-    def tables() -> dict[str, Table]:
+    def tables() -> dict[str, SweptTable]:
         return {
-            "a": Table(live["a"]), "b": Table(live["b"], backwards),
-            "s": Table(live["s"], adds_up=True), "bias": Table(bias),
+            "a": SweptTable(live["a"]), "b": SweptTable(live["b"], backwards),
+            "s": SweptTable(live["s"], adds_up=True), "bias": SweptTable(bias),
         }  # fmt: skip
 
     given_and_taken = exchange.Exchange(tables)

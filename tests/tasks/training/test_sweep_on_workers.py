@@ -145,7 +145,7 @@ def simulated(config: word2vec.Config, world: int) -> tuple[dict[str, np.ndarray
             for name, base in bases.items():
                 order = np.arange(len(base))[::-1] if name == "nodes" else np.arange(len(base))
                 rows = order[:taken]
-                live = [model.tables()[name].values for model in models]
+                live = [model.swept_tables()[name].values for model in models]
                 deltas = np.stack([array[rows] - base[rows] for array in live])
                 base[rows] += merged(deltas)
                 for array in live:
