@@ -10,19 +10,9 @@ from typing import Any
 from pipelines.job import git_commit
 from pipelines.settings import Settings
 from tasks.artifacts import Artifact, Stats
-from tasks.evaluation import (
-    EVALUATE,
-    Evaluate,
-    EvaluationConfig,
-    Score,
-    WordSettings,
-    check_sets,
-    read_scores,
-)
-from tasks.evaluation.sets import import_sets
+from tasks.evaluation import EvaluationConfig, Score, check_sets, evaluate_words
 from tasks.importing.gathering import Errors
 from tasks.importing.steps import Format, import_model
-from tasks.models import read_capabilities
 from tasks.promotion import Promotion, promote
 from tasks.registry import check_name, list_models, register
 from tasks.runner import Observer, Runner
@@ -105,7 +95,7 @@ def import_file(
         model = import_model(runner, file, format, errors)
         outcome = runner.outcomes[-1]
         if similarity or analogy:
-            scores = _scores(runner, model, config)
+            scores = evaluate_words(runner, model, config)
         else:
             scores = _known_scores(name, model, settings.tracking_uri)
         tags = {
@@ -127,16 +117,3 @@ def _known_scores(name: str, model: Artifact, tracking_uri: str) -> tuple[Score,
         if (version.name, version.content) == (name, model.content):
             return version.scores
     return ()
-
-
-def _scores(runner: Runner, model: Artifact, config: EvaluationConfig) -> tuple[Score, ...]:
-    store = runner.store
-    if "embeds_words" not in read_capabilities(store.reader(model)):
-        return ()
-    inputs = {
-        "model": model,
-        **import_sets(store, config.similarity, "similarity"),
-        **import_sets(store, config.analogy, "analogy"),
-    }
-    words = WordSettings(config.restrict, config.case, config.neighbours)
-    return read_scores(store.reader(runner.run(EVALUATE, inputs, Evaluate(words))))

@@ -24,7 +24,7 @@ from tasks.continuing import Base, check_bases, continued, find_base, learnt_by
 from tasks.corpus import Corpus, build_corpus
 from tasks.evaluation import check_sets, evaluate_model, read_neighbours, read_scores
 from tasks.evaluation.compare import spreads
-from tasks.evaluation.forgetting import Forgetting, measure_forgetting, read_change
+from tasks.evaluation.forgetting import measure_forgetting, read_change
 from tasks.leaderboard import Registered, Row
 from tasks.models import TextPipeline, read_capabilities
 from tasks.prepare import prepare
@@ -152,9 +152,7 @@ class Job:
         able = read_capabilities(self.runner.store.reader(model))
         if base is None or "embeds_words" not in able:
             return None
-        sets = on.similarity, on.analogy
-        how = Forgetting(on.restrict, on.case)
-        return measure_forgetting(self.runner, base.model, model, *sets, how, name)
+        return measure_forgetting(self.runner, base.model, model, on, name)
 
     def run(self) -> RunResult:
         """The whole job."""

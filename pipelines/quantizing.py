@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,18 +14,9 @@ from pipelines.settings import Settings
 from tasks.adopt import adopt
 from tasks.artifacts import Artifact, Stats
 from tasks.errors import InputError
-from tasks.evaluation import (
-    EVALUATE,
-    Baseline,
-    Evaluate,
-    EvaluationConfig,
-    Score,
-    WordSettings,
-    incomparable,
-    read_scores,
-)
+from tasks.evaluation import Baseline, EvaluationConfig, Score, evaluate_words, incomparable
+from tasks.evaluation.names import Kind, find_set
 from tasks.evaluation.score import show
-from tasks.evaluation.sets import ANALOGY, SIMILARITY, find_set, import_sets
 from tasks.promotion import Promotion, promote
 from tasks.quantize import QUANTIZE, Quantize, configure
 from tasks.registry import OpenedModel, check_name, open_model, register
@@ -57,18 +48,20 @@ class Sets:
             return Sets(tuple(similarity or ()), tuple(analogy or ()))
         usual, missing = EvaluationConfig(), []
 
-        def there(references: Sequence[str], built_in: Mapping[str, str]) -> tuple[str, ...]:
+        def there(references: Sequence[str], kind: Kind) -> tuple[str, ...]:
             found = []
             for reference in references:
                 try:
-                    find_set(reference, built_in)
+                    find_set(reference, kind)
                     found.append(reference)
                 except InputError as error:
                     missing.append(f"{reference}: {error.problem}")
             return tuple(found)
 
-        return Sets(there(usual.similarity, SIMILARITY), there(usual.analogy, ANALOGY),
-                    tuple(missing))  # fmt: skip
+        similar, analogous = (
+            there(usual.similarity, "similarity"), there(usual.analogy, "analogy"),
+        )  # fmt: skip
+        return Sets(similar, analogous, tuple(missing))
 
 
 @dataclass(frozen=True)
@@ -182,15 +175,8 @@ def _name(opened: OpenedModel) -> str:
 
 
 def _scored(runner: Runner, model: Artifact, sets: Sets, label: str) -> tuple[Score, ...]:
-    usual = EvaluationConfig()
-    words = WordSettings(usual.restrict, usual.case, usual.neighbours)
-    inputs = {
-        "model": model,
-        **import_sets(runner.store, sets.similarity, "similarity"),
-        **import_sets(runner.store, sets.analogy, "analogy"),
-    }
-    scores = runner.run(EVALUATE, inputs, Evaluate(words), label=label)
-    return read_scores(runner.store.reader(scores))
+    config = EvaluationConfig(similarity=sets.similarity, analogy=sets.analogy)
+    return evaluate_words(runner, model, config, label)
 
 
 def _beside(scores: Sequence[Score], before: Sequence[Score], reference: str) -> tuple[Score, ...]:

@@ -25,14 +25,14 @@ from tasks.corpus import Corpus
 from tasks.errors import InputError
 from tasks.evaluation import analogy, categorization, outliers, perplexity, similarity
 from tasks.evaluation.lexicon import Case, Lexicon, Words
-from tasks.evaluation.names import KINDS, NAMES, Kind, files_of, find_set, import_sets
+from tasks.evaluation.names import KINDS, NAMES, Kind, files_of, find_set, import_sets, read_files
 from tasks.evaluation.neighbours import Neighbours, nearest, telling_words
 from tasks.evaluation.score import Baseline, Score, incomparable
 from tasks.evaluation.sets import read_analogies, read_pairs, read_text
 from tasks.models import TextPipeline, read_capabilities, read_model
 from tasks.runner import Runner
 from tasks.step import Context, Step
-from tasks.store import Reader
+from tasks.store import Reader, Store
 from tasks.tokenize import read_tokens
 
 __all__ = [
@@ -135,7 +135,7 @@ def evaluate(context: Context, readers: Mapping[str, Reader], params: Evaluate) 
         for role in sorted(readers, key=_order):
             kind, _, name = role.partition(":")
             if kind in KINDS:
-                files = _files(readers[role], params.words.sections.get(role, ()))
+                files = read_files(readers[role], params.words.sections.get(role, ()))
                 scores += score_set(
                     kind, name, files, words, params.words.restrict, context.progress
                 )
@@ -149,11 +149,6 @@ def _order(role: str) -> tuple[int, str]:
     """Perplexities come first, then similarity, then analogies and so on."""
     kinds = ("tokens", *KINDS, "documents", "model")
     return kinds.index(role.partition(":")[0]), role
-
-
-def _files(reader: Reader, names: Sequence[str]) -> Mapping[str, Path]:
-    """The files of a set by name; that of a single file is ``all``, as it may lie anywhere."""
-    return {name: reader.path("file", i) for i, name in enumerate(names or ("all",))}
 
 
 def score_set(
@@ -244,13 +239,38 @@ def evaluate_model(
         inputs |= {f"tokens:{split}": corpus.tokens[split] for split in splits}
         inputs |= {f"documents:{split}": corpus.documents[split] for split in config.splits}
     if "embeds_words" in able:
-        sections: dict[str, tuple[str, ...]] = {}
-        for kind in KINDS:
-            references = getattr(config, kind)
-            sets, names = import_sets(runner.store, references, kind, config.folder)
-            inputs, sections = inputs | sets, sections | names
-        words = WordSettings(config.restrict, config.case, config.neighbours, sections)
+        sets, words = word_sets(runner.store, config)
+        inputs |= sets
     return runner.run(EVALUATE, inputs, Evaluate(words), label=label)
+
+
+def evaluate_words(
+    runner: Runner, model: Artifact, config: EvaluationConfig, label: str = ""
+) -> tuple[Score, ...]:
+    """The scores of a model's word vectors alone; none if it has no vectors.
+
+    Raises:
+        InputError: an evaluation set cannot be found.
+    """
+    if "embeds_words" not in read_capabilities(runner.store.reader(model)):
+        return ()
+    sets, words = word_sets(runner.store, config)
+    scores = runner.run(EVALUATE, {"model": model, **sets}, Evaluate(words), label=label)
+    return read_scores(runner.store.reader(scores))
+
+
+def word_sets(store: Store, config: EvaluationConfig) -> tuple[dict[str, Artifact], WordSettings]:
+    """The sets for word vectors as artifacts by role, and how vectors are scored on them.
+
+    Raises:
+        InputError: an evaluation set cannot be found.
+    """
+    inputs: dict[str, Artifact] = {}
+    sections: dict[str, tuple[str, ...]] = {}
+    for kind in KINDS:
+        sets, names = import_sets(store, getattr(config, kind), kind, config.folder)
+        inputs, sections = inputs | sets, sections | names
+    return inputs, WordSettings(config.restrict, config.case, config.neighbours, sections)
 
 
 def read_scores(reader: Reader) -> tuple[Score, ...]:

@@ -25,7 +25,7 @@ Parts of an artifact of kind "forgetting"::
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -39,19 +39,11 @@ from models.family import EmbedsWords, Family, FloatArray, Model, Progress, Stat
 from models.vocabulary import Vocabulary
 from tasks.artifacts import Artifact, Stats
 from tasks.errors import InputError
-from tasks.evaluation import analogy, similarity
-from tasks.evaluation.lexicon import Case
+from tasks.evaluation import EvaluationConfig, analogy, similarity
+from tasks.evaluation.lexicon import Case, Words
+from tasks.evaluation.names import files_of, find_set, import_sets, read_files
 from tasks.evaluation.score import show
-from tasks.evaluation.sets import (
-    ANALOGY,
-    SIMILARITY,
-    AnalogySet,
-    PairSet,
-    find_set,
-    import_sets,
-    read_analogies,
-    read_pairs,
-)
+from tasks.evaluation.sets import AnalogySet, PairSet, read_analogies, read_pairs
 from tasks.models import read_model
 from tasks.runner import Runner
 from tasks.step import Context, Step
@@ -392,15 +384,12 @@ def _scores(
     restrict: int,
     case: Case,
 ) -> list[Kept]:
+    words = [Words(part, case) for part in (first, second)]
     found = [
-        (similarity.measure(name, first, held, case), similarity.measure(name, second, held, case))
-        for name, held in pairs.items()
+        tuple(similarity.measure(name, of, held) for of in words) for name, held in pairs.items()
     ]
     for name, asked in questions.items():
-        both = [
-            analogy.measure(name, part, asked, restrict=restrict, case=case)
-            for part in (first, second)
-        ]
+        both = [analogy.measure(name, of, asked, restrict=restrict) for of in words]
         found += zip(*both, strict=True)
     return [Kept(a.name, a.value, b.value, a.unit, a.scored, a.total, a.items) for a, b in found]
 
@@ -410,10 +399,11 @@ def _scores(
 
 @dataclass(frozen=True)
 class Forgetting:
-    """What shapes the figures besides the sets."""
+    """What shapes the figures besides the bytes of the sets; see ``WordSettings``."""
 
     restrict: int
     case: Case
+    sections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def forget(context: Context, readers: Mapping[str, Reader], params: Forgetting) -> Stats:
@@ -435,7 +425,9 @@ def forget(context: Context, readers: Mapping[str, Reader], params: Forgetting) 
             for name, reader in sets("similarity:").items()
         },
         questions={
-            f"analogy.{name}": read_analogies(reader.path("file"), name)
+            f"analogy.{name}": read_analogies(
+                read_files(reader, params.sections.get(f"analogy:{name}", ())), name
+            )
             for name, reader in sets("analogy:").items()
         },
         restrict=params.restrict,
@@ -450,13 +442,7 @@ FORGET: Step[Forgetting] = Step("forgetting", 1, "forgetting", forget)
 
 
 def measure_forgetting(
-    runner: Runner,
-    base: Artifact,
-    model: Artifact,
-    similarity_sets: Sequence[str],
-    analogy_sets: Sequence[str],
-    settings: Forgetting,
-    label: str,
+    runner: Runner, base: Artifact, model: Artifact, config: EvaluationConfig, label: str
 ) -> Artifact:
     """What a model has forgotten of its base, as an artifact of the kind ``forgetting``.
 
@@ -464,18 +450,18 @@ def measure_forgetting(
         runner: runs the step.
         base: an artifact of the kind "model".
         model: one that went on from it.
-        similarity_sets: built-in names and paths.
-        analogy_sets: built-in names and paths.
-        settings: what else shapes the figures.
+        config: its similarities and analogies are looked at.
         label: of the step in lists of steps.
 
     Raises:
         InputError: an evaluation set cannot be found.
     """
-    inputs = {"base": base, "model": model}
-    inputs |= import_sets(runner.store, similarity_sets, "similarity")
-    inputs |= import_sets(runner.store, analogy_sets, "analogy")
-    return runner.run(FORGET, inputs, settings, label=label)
+    inputs, sections = {"base": base, "model": model}, {}
+    for kind in ("similarity", "analogy"):
+        sets, names = import_sets(runner.store, getattr(config, kind), kind, config.folder)
+        inputs, sections = inputs | sets, sections | names
+    params = Forgetting(config.restrict, config.case, sections)
+    return runner.run(FORGET, inputs, params, label=label)
 
 
 def read_change(reader: Reader) -> Change:
@@ -497,13 +483,15 @@ def compare_files(
     Raises:
         InputError: a set cannot be used, or the models cannot be compared.
     """
-    pairs = [find_set(reference, SIMILARITY) for reference in similarity_sets]
-    questions = [find_set(reference, ANALOGY) for reference in analogy_sets]
+    pairs = [find_set(reference, "similarity") for reference in similarity_sets]
+    questions = [find_set(reference, "analogy") for reference in analogy_sets]
     return compare(
         before,
         after,
         goes_on=goes_on,
         pairs={f"similarity.{name}": read_pairs(path, name) for name, path in pairs},
-        questions={f"analogy.{name}": read_analogies(path, name) for name, path in questions},
+        questions={
+            f"analogy.{name}": read_analogies(files_of(path), name) for name, path in questions
+        },
         progress=progress,
     )

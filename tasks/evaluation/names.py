@@ -16,7 +16,7 @@ from typing import Literal, get_args
 from tasks.artifacts import Artifact
 from tasks.errors import InputError
 from tasks.files import import_files
-from tasks.store import Store
+from tasks.store import Reader, Store
 
 Kind = Literal["similarity", "analogy", "categorization", "outliers"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -200,3 +200,13 @@ def import_sets(
         if path.is_dir():
             sections[role] = tuple(files)
     return found, sections
+
+
+def read_files(reader: Reader, names: Sequence[str] = ()) -> dict[str, Path]:
+    """The files of an imported set by name; that of a single file is ``all``, wherever it lay.
+
+    Args:
+        reader: of an artifact that ``import_sets`` made.
+        names: of its files, where it was a folder.
+    """
+    return {name: reader.path("file", i) for i, name in enumerate(names or ("all",))}
