@@ -32,13 +32,13 @@ from tasks.evaluation.sets import read_analogies, read_pairs, read_text
 from tasks.models import TextPipeline, read_capabilities, read_model
 from tasks.runner import Runner
 from tasks.step import Context, Step
-from tasks.store import Reader
+from tasks.store import Reader, Store
 from tasks.tokenize import read_tokens
 
 __all__ = [
     "EVALUATE", "Baseline", "EvaluationConfig", "Neighbours", "Score", "check_sets",
     "evaluate_files", "evaluate_model", "incomparable", "nearest", "read_neighbours", "read_scores",
-    "score_set",
+    "score_set", "word_inputs",
 ]  # fmt: skip
 
 
@@ -244,13 +244,22 @@ def evaluate_model(
         inputs |= {f"tokens:{split}": corpus.tokens[split] for split in splits}
         inputs |= {f"documents:{split}": corpus.documents[split] for split in config.splits}
     if "embeds_words" in able:
-        sections: dict[str, tuple[str, ...]] = {}
-        for kind in KINDS:
-            references = getattr(config, kind)
-            sets, names = import_sets(runner.store, references, kind, config.folder)
-            inputs, sections = inputs | sets, sections | names
-        words = WordSettings(config.restrict, config.case, config.neighbours, sections)
+        sets, words = word_inputs(runner.store, config)
+        inputs |= sets
     return runner.run(EVALUATE, inputs, Evaluate(words), label=label)
+
+
+def word_inputs(store: Store, config: EvaluationConfig) -> tuple[dict[str, Artifact], WordSettings]:
+    """What the step needs for word vectors besides a model: the sets by role, and its settings.
+
+    Raises:
+        InputError: an evaluation set cannot be found.
+    """
+    inputs, sections = dict[str, Artifact](), dict[str, tuple[str, ...]]()
+    for kind in KINDS:
+        sets, names = import_sets(store, getattr(config, kind), kind, config.folder)
+        inputs, sections = inputs | sets, sections | names
+    return inputs, WordSettings(config.restrict, config.case, config.neighbours, sections)
 
 
 def read_scores(reader: Reader) -> tuple[Score, ...]:
