@@ -289,6 +289,9 @@ def evaluate(
     text: Annotated[
         list[Path] | None, typer.Option("--text", metavar="FILE", help="Raw text, for perplexity")
     ] = None,
+    restrict: Annotated[
+        int, typer.Option(min=1, help="Analogies look at so many of the most frequent words")
+    ] = 300_000,
     home: Home = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -315,6 +318,7 @@ def evaluate(
             },
             sets,
             text or (),
+            restrict,
             lambda done, total, unit: watch.advance("evaluate", done, total, unit),
         )
     if as_json:

@@ -19,8 +19,6 @@ from tasks.evaluation.names import Kind, files_of, find_set
 from tasks.evaluation.score import show, shown_range
 from tasks.registry import OpenedModel
 
-RESTRICT = 300_000
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -56,6 +54,7 @@ def compare(
     sets: Mapping[Kind, Sequence[str]],
     folder: str,
     texts: Sequence[Path],
+    restrict: int,
     progress: Progress,
 ) -> Comparison:
     """Score models on sets and texts, and hold them against each other.
@@ -66,7 +65,13 @@ def compare(
     opened = [*{one.reference: one for one in opened}.values()]
     models = {
         one.reference: evaluate_files(
-            one.model, one.text, sets=sets, folder=folder, texts=texts, progress=progress
+            one.model,
+            one.text,
+            sets=sets,
+            folder=folder,
+            texts=texts,
+            restrict=restrict,
+            progress=progress,
         )
         for one in opened
     }
@@ -79,7 +84,7 @@ def compare(
             for reference in references:
                 name, path = find_set(reference, kind, folder)
                 files = files_of(path) if path.is_dir() else {"all": path}
-                found += differences(kind, name, files, words, RESTRICT)
+                found += differences(kind, name, files, words, restrict)
     return Comparison(models, spreads([*models.values()]), tuple(found))
 
 

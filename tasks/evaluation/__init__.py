@@ -37,7 +37,7 @@ from tasks.tokenize import read_tokens
 
 __all__ = [
     "EVALUATE", "Baseline", "EvaluationConfig", "Neighbours", "Score", "check_sets",
-    "evaluate_files", "evaluate_model", "incomparable", "nearest", "read_neighbours", "read_scores",
+    "evaluate_files", "evaluate_model", "evaluate_words", "incomparable", "nearest", "read_neighbours", "read_scores",
     "score_set",
 ]  # fmt: skip
 
@@ -239,7 +239,7 @@ def evaluate_model(
         inputs |= {f"tokens:{split}": corpus.tokens[split] for split in splits}
         inputs |= {f"documents:{split}": corpus.documents[split] for split in config.splits}
     if "embeds_words" in able:
-        sets, words = word_sets(runner.store, config)
+        sets, words = word_inputs(runner.store, config)
         inputs |= sets
     return runner.run(EVALUATE, inputs, Evaluate(words), label=label)
 
@@ -254,19 +254,18 @@ def evaluate_words(
     """
     if "embeds_words" not in read_capabilities(runner.store.reader(model)):
         return ()
-    sets, words = word_sets(runner.store, config)
+    sets, words = word_inputs(runner.store, config)
     scores = runner.run(EVALUATE, {"model": model, **sets}, Evaluate(words), label=label)
     return read_scores(runner.store.reader(scores))
 
 
-def word_sets(store: Store, config: EvaluationConfig) -> tuple[dict[str, Artifact], WordSettings]:
-    """The sets for word vectors as artifacts by role, and how vectors are scored on them.
+def word_inputs(store: Store, config: EvaluationConfig) -> tuple[dict[str, Artifact], WordSettings]:
+    """What the step needs for word vectors besides a model: the sets by role, and its settings.
 
     Raises:
         InputError: an evaluation set cannot be found.
     """
-    inputs: dict[str, Artifact] = {}
-    sections: dict[str, tuple[str, ...]] = {}
+    inputs, sections = dict[str, Artifact](), dict[str, tuple[str, ...]]()
     for kind in KINDS:
         sets, names = import_sets(store, getattr(config, kind), kind, config.folder)
         inputs, sections = inputs | sets, sections | names

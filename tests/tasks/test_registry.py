@@ -90,6 +90,20 @@ def test_seeds_of_one_setting_are_known_as_such(store: Store, tracking_uri: str)
     assert replicates(before, tracking_uri) == [before]
 
 
+def test_scores_longer_than_a_tag_keep_all_but_their_parts(
+    store: Store, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = replace(SCORE, details={"covered": "x", "sections": {str(i): i for i in range(99)}})
+    monkeypatch.setattr(registry, "LONGEST_TAG", 400)
+    model = train_small(store, SMALL)
+    found = enter(store, tracking_uri, "long-scores", model, long)
+    (kept,) = find_version("long-scores/1", tracking_uri).scores
+    assert kept == replace(long, details={"covered": "x"})
+    client = connect(tracking_uri)
+    with open(client.download_artifacts(found.run_id, "scores.json")) as file:
+        assert Score.from_json(json.load(file)[0]) == long
+
+
 def test_a_name_with_a_number_is_read_back(store: Store, tracking_uri: str) -> None:
     for name in ("ml-a_model_123", "9", "m-12"):
         enter(store, tracking_uri, name, train_small(store, SMALL))

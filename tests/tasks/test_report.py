@@ -59,7 +59,16 @@ def similarity(value: float, covered: str, scored: int = 300) -> Score:
     return Score(
         "similarity.wordsim353", value, "spearman", scored, 353, "pairs", "unknown pairs skipped",
         baselines=(Baseline("random", 0.013, "mean of 20 tables"),),
-        details={"covered": covered, "case_policy": "case ignored"},
+        details={
+            "covered": covered, "case_policy": "case ignored",
+            "other_policies": {"unknown pairs as 0": 0.1, "unknown words as the mean vector": None},
+            "bands": [
+                {"band": "1 to 9", "scored": 4, "total": 30, "value": None,
+                 "undefined": "only 4 pairs <covered>", "interval": None},
+                {"band": "10 to 99", "scored": 296, "total": 300, "value": -0.2,
+                 "undefined": "", "interval": [-0.3, 0.1]},
+            ],
+        },
     )  # fmt: skip
 
 
@@ -281,6 +290,11 @@ def test_the_report_is_one_sound_file_that_tells_everything(store: Store, tmp_pa
     ):  # fmt: skip
         assert expected in text, expected
     assert "nan" not in page.replace("nano", "").lower()
+    for part in (
+        "by the count of the rarer word", "10 to 99", "-0.200 of 296 of 300",
+        "unknown pairs as 0: 0.100; unknown words as the mean vector: undefined",
+    ):  # fmt: skip
+        assert part in page
 
 
 def test_a_report_without_models_steps_or_store(store: Store, tmp_path: Path) -> None:
