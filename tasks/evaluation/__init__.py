@@ -37,8 +37,8 @@ from tasks.tokenize import read_tokens
 
 __all__ = [
     "EVALUATE", "Baseline", "EvaluationConfig", "Neighbours", "Score", "check_sets",
-    "evaluate_files", "evaluate_model", "evaluate_words", "incomparable", "nearest", "read_neighbours", "read_scores",
-    "score_set",
+    "evaluate_files", "evaluate_model", "evaluate_words", "incomparable", "nearest",
+    "read_neighbours", "read_scores", "score_set",
 ]  # fmt: skip
 
 
