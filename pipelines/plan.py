@@ -248,6 +248,8 @@ def _walk_family(job: Job, corpus: Corpus, name: str) -> None:
         job.forgotten(model, name)
     else:
         runner.seen.append((f"evaluate {name}", False))
+        if name in job.bases:
+            runner.seen.append((f"forgetting {name}", False))
 
 
 # --- showing it -----------------------------------------------------------------------------

@@ -59,8 +59,8 @@ SHOWN = 12
 """Words that changed most which are shown."""
 DIGITS = 6
 """Of means: what follows depends on how a machine multiplies."""
-BLOCK = 128
-"""Words whose cosines with all others are held at a time."""
+BLOCK_BYTES = 32 * 2**20
+"""Cosines that are held at a time, of some words with all others."""
 
 
 @dataclass(frozen=True)
@@ -318,9 +318,9 @@ def _nearest(
     units: vectors.Matrix, chosen: NDArray[np.int64], progress: Callable[[int], None]
 ) -> NDArray[np.int64]:
     """(N, NEIGHBOURS) the nearest words of some, nearest first, equal ones by their ids."""
-    found = []
-    for start in range(0, len(chosen), BLOCK):
-        block = chosen[start : start + BLOCK]
+    found, size = [], max(1, BLOCK_BYTES // (4 * len(units)))
+    for start in range(0, len(chosen), size):
+        block = chosen[start : start + size]
         cosines = units[block] @ units.T
         cosines[np.arange(len(block)), block] = -np.inf
         best = np.sort(np.argpartition(-cosines, NEIGHBOURS - 1, axis=1)[:, :NEIGHBOURS], axis=1)

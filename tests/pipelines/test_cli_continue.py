@@ -81,6 +81,9 @@ def test_a_model_goes_on_from_the_command_line(
     plan = cli("plan", str(written), "--set", "evaluation.similarity=[]",
                "--set", "evaluation.analogy=[]", "--json")  # fmt: skip
     assert all(step["cached"] for step in json.loads(plan.out)["steps"])
+    longer = cli("plan", str(written), "--set", "families.word2vec.epochs=3", "--json")
+    to_do = [step["name"] for step in json.loads(longer.out)["steps"] if not step["cached"]]
+    assert to_do == ["train word2vec", "evaluate word2vec", "forgetting word2vec"]
 
 
 MISTAKES: dict[str, list[str]] = {
