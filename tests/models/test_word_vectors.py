@@ -174,6 +174,8 @@ def test_what_is_unknown_or_asked_of_nothing(ours: WordVectors) -> None:
             ask()
     with pytest.raises(ValueError, match="no mean"):
         ours.most_similar([])
+    with pytest.raises(ValueError, match="no odd one"):
+        ours.doesnt_match([])
     assert ours.most_similar(["w1"], k=0) == []
     assert len(ours.most_similar(["w1", "w2"], k=10 * V)) == V - 2
 
