@@ -291,7 +291,7 @@ QUESTIONS = {
     "analogy": Question(
         ("a", "b", "c"),
         ("answers", "scores"),
-        lambda v, row, k, m: _unzipped(v.analogy(*row, k=k, method=m)),
+        lambda v, row, k, m: _unzipped(v.analogy(row[0], row[1], row[2], k, m)),
     ),
     "offset_similarity": Question(
         ("a", "b", "c", "d"),
