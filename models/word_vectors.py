@@ -282,7 +282,14 @@ class WordVectors:
         return self.similarity(first, second) / total
 
     def doesnt_match(self, words: Sequence[str]) -> Ranked:
-        """The words by their cosine with the mean of all: the last one is the odd one out."""
+        """The words by their cosine with the mean of all: the last one is the odd one out.
+
+        Raises:
+            UnknownWord: one of the words has no vector.
+            ValueError: there are no words.
+        """
+        if not words:
+            raise ValueError("among no words there is no odd one")
         units = unit(self.vectors(words))
         cosines = units @ unit(units.mean(axis=0))
         return sorted(zip(words, cosines.tolist(), strict=True), key=lambda pair: -pair[1])

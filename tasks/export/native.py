@@ -28,7 +28,7 @@ CHECKED = ".checked.json"
 """Beside large files: which of them were whole when they were last read, so as not to read them at
 every opening."""
 WORTH_A_MARK = 64 * 2**20
-"""Bytes, about what is hashed in 50 ms."""
+"""Bytes of a model's files; fewer are hashed in no time."""
 
 
 def write_folder_manifest(folder: Path, about: Mapping[str, Any]) -> None:

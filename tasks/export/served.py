@@ -268,6 +268,10 @@ def _rank(vectors: WordVectors, word: str, other: str, k: int) -> tuple[Any, ...
     return len(closer) + 1, closer[:k]
 
 
+def _or_none(number: float) -> float | None:
+    return number if np.isfinite(number) else None
+
+
 def _unzipped(ranked: Ranked) -> tuple[list[str], list[float]]:
     return [word for word, _ in ranked], [score for _, score in ranked]
 
@@ -287,7 +291,7 @@ QUESTIONS = {
     "analogy": Question(
         ("a", "b", "c"),
         ("answers", "scores"),
-        lambda v, row, k, m: _unzipped(v.analogy(*row, k=k, method=m)),
+        lambda v, row, k, m: _unzipped(v.analogy(row[0], row[1], row[2], k, m)),
     ),
     "offset_similarity": Question(
         ("a", "b", "c", "d"),
@@ -298,7 +302,7 @@ QUESTIONS = {
         ("words", "others"), ("similarity",), lambda v, row, k, m: (v.n_similarity(*row),)
     ),
     "wmdistance": Question(
-        ("words", "others"), ("distance",), lambda v, row, k, m: (v.wmdistance(*row),)
+        ("words", "others"), ("distance",), lambda v, row, k, m: (_or_none(v.wmdistance(*row)),)
     ),
     "odd_one_out": Question(
         ("words",), ("word", "words", "similarities"), lambda v, row, k, m: _odd_one_out(v, row[0])

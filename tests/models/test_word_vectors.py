@@ -174,6 +174,8 @@ def test_what_is_unknown_or_asked_of_nothing(ours: WordVectors) -> None:
             ask()
     with pytest.raises(ValueError, match="no mean"):
         ours.most_similar([])
+    with pytest.raises(ValueError, match="no odd one"):
+        ours.doesnt_match([])
     assert ours.most_similar(["w1"], k=0) == []
     assert len(ours.most_similar(["w1", "w2"], k=10 * V)) == V - 2
 
@@ -194,12 +196,13 @@ def test_tables_of_word2vec() -> None:
 
 
 def test_what_is_asked_of_another_table_comes_from_it() -> None:
-    found = WordVectors(model(), "sum").most_similar(["w9"], k=1)[0]
+    ((word, cosine),) = WordVectors(model(), "sum").most_similar(["w9"], k=1)
     summed = INPUT + OUTPUT
     units = summed / np.linalg.norm(summed, axis=1, keepdims=True)
     cosines = units @ units[9]
     cosines[9] = -1
-    assert found == (WORDS[cosines.argmax()], pytest.approx(float(cosines.max()), abs=1e-5))
+    assert word == WORDS[cosines.argmax()]
+    assert cosine == pytest.approx(float(cosines.max()), abs=1e-5)
     np.testing.assert_array_equal(
         chosen(model(), "output").word_vectors(["w4", "nowhere"]),  # type: ignore[attr-defined]
         np.stack([OUTPUT[4], np.full(D, np.nan)]),
