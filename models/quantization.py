@@ -149,7 +149,8 @@ def balanced_rotation(rows: Table, sub_vectors: int) -> Table:
     axes = [axis for places in chosen for axis in places]
     signs = np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(dim)])
     rotation = (directions * signs)[:, axes]
-    return (np.rint(rotation * GRAIN) / GRAIN).astype(np.float32)
+    rounded: Table = (np.rint(rotation * GRAIN) / GRAIN).astype(np.float32)
+    return rounded
 
 
 def _turned(rows: Table, rotation: Table) -> Table:

@@ -91,7 +91,7 @@ class Quantized:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays that there are, by name."""
-        arrays = {
+        arrays: dict[str, NDArray[Any] | None] = {
             "codes": self.codes,
             "centroids": self.centroids,
             "scale_codes": self.scale_codes,

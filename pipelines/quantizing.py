@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,11 +21,12 @@ from tasks.evaluation import (
     EvaluationConfig,
     Score,
     WordSettings,
+    check_sets,
     incomparable,
     read_scores,
 )
+from tasks.evaluation.names import KINDS, Kind, find_set, import_sets
 from tasks.evaluation.score import show
-from tasks.evaluation.sets import ANALOGY, SIMILARITY, find_set, import_sets
 from tasks.promotion import Promotion, promote
 from tasks.quantize import QUANTIZE, Quantize, configure
 from tasks.registry import OpenedModel, check_name, open_model, register
@@ -41,34 +42,39 @@ class Sets:
     """What both models are scored on.
 
     Attributes:
-        similarity: built-in names and paths.
-        analogy: built-in names and paths.
-        missing: why a built-in set that nobody asked for by name was left out.
+        config: the sets, and how words of them are looked up.
+        missing: why a set of the usual ones, which nobody named, was left out.
     """
 
-    similarity: tuple[str, ...]
-    analogy: tuple[str, ...]
+    config: EvaluationConfig
     missing: tuple[str, ...] = ()
 
     @staticmethod
     def of(similarity: Sequence[str] | None, analogy: Sequence[str] | None) -> Sets:
         """The sets that were named; those of a run by default, as far as they can be had."""
         if similarity or analogy:
-            return Sets(tuple(similarity or ()), tuple(analogy or ()))
-        usual, missing = EvaluationConfig(), []
+            config = EvaluationConfig(
+                similarity=tuple(similarity or ()), analogy=tuple(analogy or ())
+            )
+            check_sets(config)
+            return Sets(config)
+        usual, missing = EvaluationConfig(), list[str]()
 
-        def there(references: Sequence[str], built_in: Mapping[str, str]) -> tuple[str, ...]:
+        def there(references: Sequence[str], kind: Kind) -> tuple[str, ...]:
             found = []
             for reference in references:
                 try:
-                    find_set(reference, built_in)
+                    find_set(reference, kind)
                     found.append(reference)
                 except InputError as error:
                     missing.append(f"{reference}: {error.problem}")
             return tuple(found)
 
-        return Sets(there(usual.similarity, SIMILARITY), there(usual.analogy, ANALOGY),
-                    tuple(missing))  # fmt: skip
+        config = EvaluationConfig(
+            similarity=there(usual.similarity, "similarity"),
+            analogy=there(usual.analogy, "analogy"),
+        )
+        return Sets(config, tuple(missing))
 
 
 @dataclass(frozen=True)
@@ -154,8 +160,8 @@ def quantize_model(
         params = Quantize(config, seed)
         model = runner.run(QUANTIZE, {"model": parent}, params, label=name)
         made = runner.outcomes[-1]
-        before = _scored(runner, parent, sets, opened.reference)
-        scores = _beside(_scored(runner, model, sets, name), before, opened.reference)
+        before = _scored(runner, parent, sets.config, opened.reference)
+        scores = _beside(_scored(runner, model, sets.config, name), before, opened.reference)
         registered = register(
             store,
             model,
@@ -181,14 +187,15 @@ def _name(opened: OpenedModel) -> str:
     return str(opened.about.get("registered", {}).get("name", opened.folder.resolve().name))
 
 
-def _scored(runner: Runner, model: Artifact, sets: Sets, label: str) -> tuple[Score, ...]:
-    usual = EvaluationConfig()
-    words = WordSettings(usual.restrict, usual.case, usual.neighbours)
-    inputs = {
-        "model": model,
-        **import_sets(runner.store, sets.similarity, "similarity"),
-        **import_sets(runner.store, sets.analogy, "analogy"),
-    }
+def _scored(
+    runner: Runner, model: Artifact, config: EvaluationConfig, label: str
+) -> tuple[Score, ...]:
+    """The scores of a model's vectors; of what else it can do nothing is asked."""
+    inputs, sections = {"model": model}, dict[str, tuple[str, ...]]()
+    for kind in KINDS:
+        sets, names = import_sets(runner.store, getattr(config, kind), kind, config.folder)
+        inputs, sections = inputs | sets, sections | names
+    words = WordSettings(config.restrict, config.case, config.neighbours, sections)
     scores = runner.run(EVALUATE, inputs, Evaluate(words), label=label)
     return read_scores(runner.store.reader(scores))
 

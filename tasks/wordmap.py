@@ -158,7 +158,8 @@ def _placed(points: Points) -> Points:
     room = np.array([WIDTH - 4 * MARGIN, HEIGHT - 2 * MARGIN])
     scale = min(room / np.maximum(high - low, 1e-12 * max(1.0, float(np.abs(points).max()))))
     middle = np.array([WIDTH / 2 - MARGIN, HEIGHT / 2])
-    return middle + (points - (low + high) / 2) * scale * np.array([1, -1])
+    placed: Points = middle + (points - (low + high) / 2) * scale * np.array([1, -1])
+    return placed
 
 
 # --- labels ---------------------------------------------------------------------------------
