@@ -9,10 +9,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models import glove, ngram, nplm, ppmi, quantized, word2vec
+from models import fasttext, glove, ngram, nplm, ppmi, quantized, word2vec
 
 FamilyConfig = Annotated[
-    ngram.Config | word2vec.Config | nplm.Config | glove.Config | ppmi.Config,
+    ngram.Config | word2vec.Config | fasttext.Config | nplm.Config | glove.Config | ppmi.Config,
     Field(discriminator="family"),
 ]
 """The settings of a model of any family; validate with ``pydantic.TypeAdapter(FamilyConfig)``."""
@@ -20,6 +20,7 @@ FamilyConfig = Annotated[
 FAMILIES: tuple[
     type[ngram.Config]
     | type[word2vec.Config]
+    | type[fasttext.Config]
     | type[nplm.Config]
     | type[glove.Config]
     | type[ppmi.Config],
@@ -27,6 +28,7 @@ FAMILIES: tuple[
 ] = (
     ngram.Config,
     word2vec.Config,
+    fasttext.Config,
     nplm.Config,
     glove.Config,
     ppmi.Config,
@@ -36,6 +38,7 @@ FAMILIES: tuple[
 StoredConfig = Annotated[
     ngram.Config
     | word2vec.Config
+    | fasttext.Config
     | nplm.Config
     | glove.Config
     | ppmi.Config
