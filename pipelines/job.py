@@ -23,7 +23,7 @@ from tasks.corpus import Corpus, build_corpus
 from tasks.evaluation import check_sets, evaluate_model, read_neighbours, read_scores
 from tasks.evaluation.compare import spreads
 from tasks.leaderboard import Registered, Row
-from tasks.models import TextPipeline
+from tasks.models import TextPipeline, read_model
 from tasks.prepare import prepare
 from tasks.promotion import Promotion, beside_champion, promote
 from tasks.registry import check_name, find_version, register
@@ -33,6 +33,7 @@ from tasks.step import Resources
 from tasks.tracking import read_curves
 from tasks.train import TRAIN, Train
 from tasks.versions import replicates
+from tasks.wordmap import frequent_words_map
 
 T = TypeVar("T")
 
@@ -223,6 +224,7 @@ class Job:
             curves=read_curves(uri, registered.run_id),
             neighbours=read_neighbours(reader),
             spreads=spreads([one.scores for one in replicates(version, uri)]),
+            words=frequent_words_map(read_model(store.reader(trained.artifact)), name),
         )
         return Trained(name, trained.artifact, row, promotion)
 

@@ -18,6 +18,7 @@ from rich.text import Text
 from tasks.artifacts import Stats
 from tasks.evaluation.compare import Spread
 from tasks.evaluation.score import Score, incomparable, show
+from tasks.wordmap import WordMap
 
 FRAME, GAP = 4, 2
 """Columns of a terminal that the frame of a leaderboard takes, and between two of its columns."""
@@ -62,6 +63,7 @@ class Row:
         curves: training curves by metric, as (step, value).
         neighbours: nearest neighbours with their cosine, by word.
         spreads: of its scores over models that differ by their seed alone, if there are several.
+        words: a map of frequent words, if it has vectors of words.
     """
 
     family: str
@@ -75,6 +77,7 @@ class Row:
     curves: Mapping[str, Points] = field(default_factory=dict)
     neighbours: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     spreads: tuple[Spread, ...] = ()
+    words: WordMap | None = None
 
     @property
     def seconds(self) -> str:

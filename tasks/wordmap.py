@@ -33,6 +33,8 @@ SIZE = 12.0
 """Of labels, in these units."""
 PERPLEXITY = 30.0
 """Of t-SNE: neighbours that count, about; the authors' 5 to 50."""
+FREQUENT, FEWEST = 300, 20
+"""Words on the map that a report shows, and words that a model has at least for that."""
 LONGEST = 24
 """Characters of a label."""
 
@@ -132,6 +134,13 @@ def make_map(
         _placed(points),
         caption,
     )
+
+
+def frequent_words_map(model: Model, title: str) -> WordMap | None:
+    """The map of frequent content words; None without word vectors, or with few words."""
+    if not isinstance(model, EmbedsWords) or len(model.vocabulary.words) < FEWEST:
+        return None
+    return make_map(model, frequent=FREQUENT, title=title)
 
 
 def _project(units: NDArray[np.float32], method: Method, seed: int) -> tuple[Points, str]:
