@@ -44,13 +44,13 @@ def quantize(
         threads: work on a sub-vector each; they do not change the result.
         progress: told how many sub-vectors are done, and of how many.
     """
-    rows = _directions(table) if config.norms else table
     draw = np.random.default_rng(seed)
-    sample = np.sort(draw.choice(len(rows), min(SAMPLE, len(rows)), replace=False))
+    sample = np.sort(draw.choice(len(table), min(SAMPLE, len(table)), replace=False))
     rotation = None
     if config.rotation:
-        rotation = balanced_rotation(rows[sample], config.sub_vectors)
-        rows = _turned(rows, rotation)
+        some = _directions(table[sample]) if config.norms else table[sample]
+        rotation = balanced_rotation(some, config.sub_vectors)
+    rows = _prepared(table, rotation, norms=config.norms)
     parts = bounds(config.dim, config.sub_vectors)
     codes = np.empty((len(rows), len(parts)), np.uint8)
     centroids = np.empty((config.centroids, config.dim), np.float32)
@@ -84,7 +84,23 @@ def _with_scales(quantized: Quantized, table: Table, config: Config, seed: int) 
 
 def _directions(table: Table) -> Table:
     lengths = np.sqrt(np.einsum("nd,nd->n", table, table, dtype=np.float64))
-    return (table / np.where(lengths == 0, 1, lengths)[:, None]).astype(np.float32)
+    return table / np.where(lengths == 0, 1, lengths).astype(np.float32)[:, None]
+
+
+def _prepared(table: Table, rotation: Table | None, *, norms: bool) -> Table:
+    """The rows as they are cut: at length 1, and turned.
+
+    Products are made in float64, whose last bits, which threads change, are lost in float32.
+    """
+    if not norms and rotation is None:
+        return table
+    rows = np.empty_like(table)
+    for first in range(0, len(table), SAMPLE):
+        part = table[first : first + SAMPLE]
+        part = _directions(part) if norms else part
+        turned = part if rotation is None else part.astype(np.float64) @ rotation.astype(np.float64)
+        rows[first : first + SAMPLE] = turned
+    return rows
 
 
 # --- k-means --------------------------------------------------------------------------------
@@ -149,13 +165,5 @@ def balanced_rotation(rows: Table, sub_vectors: int) -> Table:
     axes = [axis for places in chosen for axis in places]
     signs = np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(dim)])
     rotation = (directions * signs)[:, axes]
-    return (np.rint(rotation * GRAIN) / GRAIN).astype(np.float32)
-
-
-def _turned(rows: Table, rotation: Table) -> Table:
-    """Products in float64, whose last bits, which threads change, are lost in float32."""
-    turned = np.empty_like(rows)
-    wide = rotation.astype(np.float64)
-    for first in range(0, len(rows), SAMPLE):
-        turned[first : first + SAMPLE] = rows[first : first + SAMPLE].astype(np.float64) @ wide
-    return turned
+    rounded: Table = (np.rint(rotation * GRAIN) / GRAIN).astype(np.float32)
+    return rounded

@@ -9,9 +9,12 @@ those of that place. Two options:
 * ``rotation``: vectors are turned first, so that the variance is shared fairly by the sub-vectors
   (T. Ge et al. 2013, "Optimized product quantization", the parametric solution of section 3.2).
 
-``models.quantization`` makes the codes; this file only reads them, as it goes out with the model.
+Any table will do: of a fastText model all rows are quantized, those of n-grams too, so that words
+outside the vocabulary keep a vector. ``models.quantization`` makes the codes; this file only reads
+them, as it goes out with the model.
 
-Shapes: ``V`` words, ``D`` width, ``M`` sub-vectors, ``K`` centroids, ``N`` rows asked for.
+Shapes: ``V`` words, ``B`` buckets of n-grams, ``R = V + B`` rows, ``D`` width, ``M`` sub-vectors,
+``K`` centroids, ``N`` rows asked for.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from models.characters_ngrams import buckets_of
 from models.family import FloatArray, Inputs, State, Style, Want
 from models.vocabulary import Vocabulary
 
@@ -31,6 +35,8 @@ Codes = NDArray[np.uint8]
 Table = NDArray[np.float32]
 BLOCK = 1 << 13
 """Rows that are turned back at a time."""
+WORDS_AT_ONCE = 4096
+"""Whose rows are in memory when their vectors are made."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,9 @@ class Config:
     centroids: Annotated[int, Field(ge=1, le=256, description="That a code chooses from")] = 256
     norms: Annotated[bool, Field(description="Lengths have a code of their own")] = True
     rotation: Annotated[bool, Field(description="Vectors are turned to share variance")] = True
+    min_n: Annotated[int, Field(ge=0, description="Characters of the shortest n-grams")] = 0
+    max_n: Annotated[int, Field(ge=0, description="Of the longest; 0 for words alone")] = 0
+    buckets: Annotated[int, Field(ge=0, description="Rows of n-grams, below those of words")] = 0
     parent: Annotated[str, Field(description="Content hash of the model that was quantized")] = ""
     parent_family: Annotated[str, Field(description="Its family")] = ""
     family: Literal["quantized"] = "quantized"
@@ -76,9 +85,9 @@ class Quantized:
     """A table of vectors as codes.
 
     Attributes:
-        codes: (V, M) uint8, which centroid stands for each sub-vector.
+        codes: (R, M) uint8, which centroid stands for each sub-vector.
         centroids: (K, D) float32; columns belong to sub-vectors as ``bounds`` says.
-        scale_codes: (V,) uint8, or None where lengths are not kept apart.
+        scale_codes: (R,) uint8, or None where lengths are not kept apart.
         scales: (K',) float32, what a decoded direction is multiplied with.
         rotation: (D, D) float32, what rows were multiplied with before, or None.
     """
@@ -91,7 +100,7 @@ class Quantized:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays that there are, by name."""
-        arrays = {
+        arrays: dict[str, NDArray[Any] | None] = {
             "codes": self.codes,
             "centroids": self.centroids,
             "scale_codes": self.scale_codes,
@@ -158,8 +167,26 @@ class Model:
         return self.table.state()
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
-        """(N, D) float32, decoded; NaN for a word outside the vocabulary."""
-        ids = self.vocabulary.ids(words)
-        vectors = np.full((len(ids), self.config.dim), np.nan, np.float32)
-        vectors[ids >= 0] = self.table.rows(ids[ids >= 0])
+        """(N, D) float32, decoded; NaN for a word outside the vocabulary that has no n-gram."""
+        vectors = np.full((len(words), self.config.dim), np.nan, np.float32)
+        for first in range(0, len(words), WORDS_AT_ONCE):
+            starts, rows = self._rows(words[first : first + WORDS_AT_ONCE])
+            sizes = np.diff(starts)
+            some = np.flatnonzero(sizes)
+            if len(some):
+                distinct, places = np.unique(rows, return_inverse=True)
+                decoded = self.table.rows(distinct)[places]
+                sums = np.add.reduceat(decoded, starts[some], axis=0)
+                vectors[first + some] = sums / sizes[some, None].astype(np.float32)
         return vectors
+
+    def _rows(self, words: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rows that words are the mean of, and (N + 1,) where those of each begin.
+
+        They are a known word's own, and those of its n-grams if the model has any.
+        """
+        config, ids = self.config, self.vocabulary.ids(words)
+        found = buckets_of(words, config.min_n, config.max_n, config.buckets)
+        known = np.flatnonzero(ids >= 0)
+        rows = np.insert(found.ids + len(self.vocabulary), found.starts[known], ids[known])
+        return found.starts + np.concatenate([[0], np.cumsum(ids >= 0)]), rows

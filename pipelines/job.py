@@ -26,7 +26,7 @@ from tasks.evaluation import check_sets, evaluate_model, read_neighbours, read_s
 from tasks.evaluation.compare import spreads
 from tasks.evaluation.forgetting import measure_forgetting, read_change
 from tasks.leaderboard import Registered, Row
-from tasks.models import TextPipeline, read_capabilities
+from tasks.models import TextPipeline, read_capabilities, read_model
 from tasks.prepare import prepare
 from tasks.promotion import Promotion, beside_champion, promote
 from tasks.registry import check_name, find_version, register
@@ -36,6 +36,7 @@ from tasks.step import Resources
 from tasks.tracking import read_curves
 from tasks.train import TRAIN, Train
 from tasks.versions import replicates
+from tasks.wordmap import frequent_words_map
 
 T = TypeVar("T")
 
@@ -262,6 +263,7 @@ class Job:
             curves=read_curves(uri, registered.run_id),
             neighbours=read_neighbours(reader),
             spreads=spreads([one.scores for one in replicates(version, uri)]),
+            words=frequent_words_map(read_model(store.reader(trained.artifact)), name),
         )
         return Trained(name, trained.artifact, row, promotion)
 

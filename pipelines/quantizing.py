@@ -12,9 +12,16 @@ from rich.text import Text
 from pipelines.job import git_commit
 from pipelines.settings import Settings
 from tasks.adopt import adopt
-from tasks.artifacts import Artifact, Stats
+from tasks.artifacts import Stats
 from tasks.errors import InputError
-from tasks.evaluation import Baseline, EvaluationConfig, Score, evaluate_words, incomparable
+from tasks.evaluation import (
+    Baseline,
+    EvaluationConfig,
+    Score,
+    check_sets,
+    evaluate_words,
+    incomparable,
+)
 from tasks.evaluation.names import Kind, find_set
 from tasks.evaluation.score import show
 from tasks.promotion import Promotion, promote
@@ -32,21 +39,23 @@ class Sets:
     """What both models are scored on.
 
     Attributes:
-        similarity: built-in names and paths.
-        analogy: built-in names and paths.
-        missing: why a built-in set that nobody asked for by name was left out.
+        config: the sets, and how words of them are looked up.
+        missing: why a set of the usual ones, which nobody named, was left out.
     """
 
-    similarity: tuple[str, ...]
-    analogy: tuple[str, ...]
+    config: EvaluationConfig
     missing: tuple[str, ...] = ()
 
     @staticmethod
     def of(similarity: Sequence[str] | None, analogy: Sequence[str] | None) -> Sets:
         """The sets that were named; those of a run by default, as far as they can be had."""
         if similarity or analogy:
-            return Sets(tuple(similarity or ()), tuple(analogy or ()))
-        usual, missing = EvaluationConfig(), []
+            config = EvaluationConfig(
+                similarity=tuple(similarity or ()), analogy=tuple(analogy or ())
+            )
+            check_sets(config)
+            return Sets(config)
+        usual, missing = EvaluationConfig(), list[str]()
 
         def there(references: Sequence[str], kind: Kind) -> tuple[str, ...]:
             found = []
@@ -58,10 +67,11 @@ class Sets:
                     missing.append(f"{reference}: {error.problem}")
             return tuple(found)
 
-        similar, analogous = (
-            there(usual.similarity, "similarity"), there(usual.analogy, "analogy"),
-        )  # fmt: skip
-        return Sets(similar, analogous, tuple(missing))
+        config = EvaluationConfig(
+            similarity=there(usual.similarity, "similarity"),
+            analogy=there(usual.analogy, "analogy"),
+        )
+        return Sets(config, tuple(missing))
 
 
 @dataclass(frozen=True)
@@ -147,8 +157,8 @@ def quantize_model(
         params = Quantize(config, seed)
         model = runner.run(QUANTIZE, {"model": parent}, params, label=name)
         made = runner.outcomes[-1]
-        before = _scored(runner, parent, sets, opened.reference)
-        scores = _beside(_scored(runner, model, sets, name), before, opened.reference)
+        before = evaluate_words(runner, parent, sets.config, opened.reference)
+        scores = _beside(evaluate_words(runner, model, sets.config, name), before, opened.reference)
         registered = register(
             store,
             model,
@@ -172,11 +182,6 @@ def _name(opened: OpenedModel) -> str:
     if opened.version:
         return opened.version.name
     return str(opened.about.get("registered", {}).get("name", opened.folder.resolve().name))
-
-
-def _scored(runner: Runner, model: Artifact, sets: Sets, label: str) -> tuple[Score, ...]:
-    config = EvaluationConfig(similarity=sets.similarity, analogy=sets.analogy)
-    return evaluate_words(runner, model, config, label)
 
 
 def _beside(scores: Sequence[Score], before: Sequence[Score], reference: str) -> tuple[Score, ...]:

@@ -19,6 +19,7 @@ from tasks.artifacts import Stats
 from tasks.evaluation.compare import Spread
 from tasks.evaluation.forgetting import Change
 from tasks.evaluation.score import Score, incomparable, show
+from tasks.wordmap import WordMap
 
 FRAME, GAP = 4, 2
 """Columns of a terminal that the frame of a leaderboard takes, and between two of its columns."""
@@ -65,6 +66,7 @@ class Row:
         spreads: of its scores over models that differ by their seed alone, if there are several.
         base: the model that the training went on from, "NAME/3"; empty where it began anew.
         change: what became of what the base knew.
+        words: a map of frequent words, if it has vectors of words.
     """
 
     family: str
@@ -78,6 +80,7 @@ class Row:
     curves: Mapping[str, Points] = field(default_factory=dict)
     neighbours: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     spreads: tuple[Spread, ...] = ()
+    words: WordMap | None = None
     base: str = ""
     change: Change | None = None
 

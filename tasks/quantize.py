@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.family import EmbedsWords, Model
+from models.fasttext import Model as FastText
 from models.quantized import Config, Table
 from models.quantized import Model as QuantizedModel
 from models.vocabulary import Vocabulary
@@ -53,7 +54,8 @@ def configure(
 ) -> Config:
     """The settings under which a model can be quantized.
 
-    A model with fewer words than 256 gets as many centroids as words.
+    A model with fewer words than 256 gets as many centroids as words. Of a fastText model the rows
+    of n-grams are quantized too.
 
     Args:
         model: the model.
@@ -80,6 +82,8 @@ def configure(
             remedy=f"quantize what it was made of: the model with content {model.config.parent}",
         )
     words = model.vocabulary.words
+    subwords = model.config if isinstance(model, FastText) else None
+    rows = len(words) + (subwords.n_buckets if subwords else 0)
     if len(words) < 2:
         raise InputError(f"this model has {len(words)} words, too few to quantize", where=where)
     dim = model.word_vectors(words[:1]).shape[1]
@@ -93,9 +97,12 @@ def configure(
     return Config(
         dim=dim,
         sub_vectors=chosen,
-        centroids=min(CENTROIDS, len(words)),
+        centroids=min(CENTROIDS, rows),
         norms=norms,
         rotation=rotation,
+        min_n=subwords.min_n if subwords else 0,
+        max_n=subwords.max_n if subwords else 0,
+        buckets=subwords.n_buckets if subwords else 0,
         parent=content,
         parent_family=str(model.config.family),
     )
@@ -107,24 +114,26 @@ def quantize(context: Context, readers: Mapping[str, Reader], params: Quantize) 
 
     config, began = params.family, time.monotonic()
     parent = read_model(readers["model"])
+    words, counts = parent.vocabulary.words, parent.vocabulary.counts
     table = word_table(parent)
+    rows = parent.input if isinstance(parent, FastText) else table
     made = encode(
-        table,
+        np.ascontiguousarray(rows),
         config,
         seed=params.seed,
         threads=context.resources.threads,
         progress=lambda done, total: context.progress(done, total, "sub-vectors"),
     )
-    words, counts = parent.vocabulary.words, parent.vocabulary.counts
     model = QuantizedModel(config, Vocabulary((), words, counts), made)
     write_model(context.out, model, read_text_pipeline(readers["model"]))
     seconds = time.monotonic() - began
-    found = fidelity.measure(table, made.rows(np.arange(len(table))), context.progress)
+    found = fidelity.measure(table, word_table(model), context.progress)
     return {
         "quantization_seconds": round(seconds, 3),
         "words": len(words),
         "bytes": made.bytes,
-        "bytes_before": table.nbytes,
+        "rows": len(rows),
+        "bytes_before": rows.nbytes,
         "relative_error": found.relative_error,
         "mean_cosine": found.mean_cosine,
         "neighbours_kept": found.neighbours_kept,

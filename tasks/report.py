@@ -34,6 +34,7 @@ from tasks.leaderboard import (
 from tasks.runner import Outcome
 from tasks.store import Store
 from tasks.vocabulary import read_types
+from tasks.wordmap_page import map_figure, map_style_and_script
 
 __all__ = [
     "Registered", "Row", "leaderboard", "leaderboard_json", "leaderboard_markdown", "write_report",
@@ -79,13 +80,15 @@ def write_report(
         f'<section id="{name.lower()}"><h2>{name}</h2>{body}</section>'
         for name, body in sections.items()
     )
+    style, script = map_style_and_script() if any(row.words for row in rows) else ("", "")
     made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     head = _facts({"written": made, "corpus": corpus.content[:12], **facts})
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>lexloom: {escape(title)}</title><style>{CSS.read_text('utf-8')}</style></head>"
-        f"<body><h1>{escape(title)}</h1><nav>{links}</nav>{head}{bodies}</body></html>\n"
+        f"<title>lexloom: {escape(title)}</title>"
+        f"<style>{CSS.read_text('utf-8')}{style}</style></head>"
+        f"<body><h1>{escape(title)}</h1><nav>{links}</nav>{head}{bodies}{script}</body></html>\n"
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     # Names and words of a corpus may hold anything; the file is UTF-8 all the same.
@@ -248,6 +251,8 @@ def _model(row: Row, rows: Sequence[Row]) -> str:
         parts += ["<h3>Nearest neighbours, with their cosine</h3>", _table([], near)]
     if row.change:
         parts.append(_change(row.base, row.change))
+    if row.words:
+        parts += ["<h3>Frequent words</h3>", map_figure(row.words)]
     return "".join(parts) + "</div>"
 
 

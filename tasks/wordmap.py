@@ -33,6 +33,8 @@ SIZE = 12.0
 """Of labels, in these units."""
 PERPLEXITY = 30.0
 """Of t-SNE: neighbours that count, about; the authors' 5 to 50."""
+FREQUENT, FEWEST = 300, 20
+"""Words on the map that a report shows, and words that a model has at least for that."""
 LONGEST = 24
 """Characters of a label."""
 
@@ -134,6 +136,13 @@ def make_map(
     )
 
 
+def frequent_words_map(model: Model, title: str) -> WordMap | None:
+    """The map of frequent content words; None without word vectors, or with few words."""
+    if not isinstance(model, EmbedsWords) or len(model.vocabulary.words) < FEWEST:
+        return None
+    return make_map(model, frequent=FREQUENT, title=title)
+
+
 def _project(units: NDArray[np.float32], method: Method, seed: int) -> tuple[Points, str]:
     """(N, 2) points, and what their axes are."""
     points, shares = principal_components(units)
@@ -158,7 +167,8 @@ def _placed(points: Points) -> Points:
     room = np.array([WIDTH - 4 * MARGIN, HEIGHT - 2 * MARGIN])
     scale = min(room / np.maximum(high - low, 1e-12 * max(1.0, float(np.abs(points).max()))))
     middle = np.array([WIDTH / 2 - MARGIN, HEIGHT / 2])
-    return middle + (points - (low + high) / 2) * scale * np.array([1, -1])
+    placed: Points = middle + (points - (low + high) / 2) * scale * np.array([1, -1])
+    return placed
 
 
 # --- labels ---------------------------------------------------------------------------------

@@ -21,15 +21,22 @@ ISOLATE, END = "\u2068", "\u2069"
 
 def map_page(found: WordMap) -> str:
     """The page of a map."""
-    css = "".join((_HERE / name).read_text("utf-8") for name in ("report.css", "wordmap.css"))
-    script = (_HERE / "wordmap.js").read_text("utf-8")
+    page_style = (_HERE / "report.css").read_text("utf-8")
+    style, script = map_style_and_script()
     title = escape(found.title)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}: map of {len(found.words):,} words</title><style>{css}</style></head>"
-        f"<body><h1>{title}</h1>{map_figure(found)}<script>{script}</script></body></html>\n"
+        f"<title>{title}: map of {len(found.words):,} words</title>"
+        f"<style>{page_style}{style}</style></head>"
+        f"<body><h1>{title}</h1>{map_figure(found)}{script}</body></html>\n"
     )
+
+
+def map_style_and_script() -> tuple[str, str]:
+    """What a page with maps needs besides the style of reports: rules, and a script element."""
+    script = (_HERE / "wordmap.js").read_text("utf-8")
+    return (_HERE / "wordmap.css").read_text("utf-8"), f"<script>{script}</script>"
 
 
 def map_figure(found: WordMap) -> str:

@@ -6,6 +6,7 @@ Letters come from whatever fonts are installed; of several the first that has a 
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 
 from tasks.wordmap import HEIGHT, SIZE, WIDTH, WordMap, label
@@ -31,18 +32,19 @@ def draw_map(found: WordMap, path: Path) -> list[str]:
     canvas = FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(HEIGHT, 0))
     axes.set_axis_off()
+    # Words may hold dollars, which are no formula.
+    write = partial(axes.text, fontsize=SIZE * unit, family=families, parse_math=False)
     colours = [CHOSEN if chosen else POINT for chosen in found.chosen]
-    axes.scatter(*found.points.T, s=(5 * unit) ** 2, c=colours, alpha=0.8, linewidths=0)
+    across, down = found.points.T
+    axes.scatter(across, down, s=(5 * unit) ** 2, c=colours, alpha=0.8, linewidths=0)
     for word, (x, y), chosen, shown in zip(
         found.words, found.points, found.chosen, found.labelled, strict=True
     ):
         if shown:
             weight = "bold" if chosen else "normal"
-            text = {"fontsize": SIZE * unit, "family": families, "weight": weight, "color": INK}
-            axes.text(x + 6, y, label(word), va="center_baseline", parse_math=False, **text)
-    small = {"fontsize": SIZE * unit, "color": SOFT, "parse_math": False, "family": families}
-    axes.text(12, 20, found.title, **small)
-    axes.text(12, HEIGHT - 12, f"{len(found.words):,} words; {found.caption}", **small)
+            write(x + 6, y, label(word), color=INK, va="center_baseline", weight=weight)
+    write(12, 20, found.title, color=SOFT)
+    write(12, HEIGHT - 12, f"{len(found.words):,} words; {found.caption}", color=SOFT)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # told by what is returned
         canvas.print_figure(path, format="png", dpi=DPI, facecolor="white")

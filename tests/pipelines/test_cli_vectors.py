@@ -15,7 +15,9 @@ NOUNS = ["ship", "harbour", "sailor", "wave", "rope", "gull", "lantern", "island
 def trained(cli: Cli, recipe: Path) -> str:
     done = cli("run", str(recipe), "--direct", "--json")
     assert done.code == 0, done.err
-    found = json.loads(done.out)["models"][0]
+    result = json.loads(done.out)
+    assert 'aria-label="map of words"' in Path(result["report"]).read_text("utf-8")
+    found = result["models"][0]
     return f"{found['name']}/{found['version']}"
 
 

@@ -7,6 +7,7 @@ import mlflow.pyfunc
 import numpy as np
 import pytest
 
+from models.fasttext import Config as FastText
 from models.ngram import Config as Ngram
 from models.nplm import Config as Nplm
 from models.quantized import Config
@@ -16,6 +17,7 @@ from tasks.adopt import adopt
 from tasks.artifacts import Artifact
 from tasks.errors import ConfigError, InputError
 from tasks.export.pull import pull
+from tasks.export.pyfunc import family_code
 from tasks.models import capabilities, read_model
 from tasks.quantize import QUANTIZE, Quantize, configure, word_table
 from tasks.registry import open_model, register
@@ -79,6 +81,20 @@ def test_a_model_of_words_and_text_keeps_its_words_alone(store: Store) -> None:
     assert copy.vocabulary.words == original.vocabulary.words
     assert copy.vocabulary.reserved == ()
     np.testing.assert_allclose(word_table(copy), word_table(original), atol=1e-4)
+
+
+def test_words_outside_the_vocabulary_of_fasttext_keep_their_vectors(store: Store) -> None:
+    parent = train_small(store, FastText(dim=6, min_count=1, min_n=2, max_n=3, buckets=60))
+    artifact = quantized(store, parent, sub_vectors=6)
+    copy, original = read_model(store.reader(artifact)), read_model(store.reader(parent))
+    asked = ["river", "rivers", "Mühlen", "", "水"]
+    before, after = original.word_vectors(asked), copy.word_vectors(asked)  # type: ignore[attr-defined]
+    assert np.isfinite(before[:3]).all()
+    np.testing.assert_allclose(after, before, atol=1e-4)
+    stats = store.manifest(artifact).stats
+    assert stats["rows"] == len(original.vocabulary) + 60
+    assert stats["bytes_before"] == stats["rows"] * 6 * 4
+    assert family_code(copy.config).count("buckets_of") > 1
 
 
 def test_what_cannot_be_quantized_is_refused(store: Store) -> None:
