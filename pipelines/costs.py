@@ -219,7 +219,7 @@ def _subword_rows(config: fasttext.Config, words: float) -> float:
     if config.objective == "hierarchical-softmax":
         targets = 2 * math.log2(max(2.0, words))
     if config.architecture == "cbow":
-        return config.window * own + targets
+        return config.window * own / 2 + targets  # half, for they were just met; measured
     return own + config.window * (1 + (targets - 1) / config.shared_noise)
 
 

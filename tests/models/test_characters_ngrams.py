@@ -54,3 +54,10 @@ def test_many_words_at_once_are_the_same(
     assert [found.ids[a:b].tolist() for a, b in bounds] == expected
     assert found.starts.dtype == found.ids.dtype == np.int64
     assert found.starts[-1] == len(found.ids)
+
+
+def test_buckets_are_those_of_the_original() -> None:
+    """As version 0.9.3 of the authors' package tells them, with its 2,000,000 buckets."""
+    assert bucket_ids("дом", 3, 6, 2_000_000) == [928921, 995829, 1129105, 590795, 804399, 279811]
+    assert bucket_ids("水", 3, 6, 2_000_000) == [457047]
+    assert bucket_ids("été", 3, 4, 2_000_000) == [1908133, 59617, 187927, 196363, 1291535]
