@@ -12,7 +12,7 @@ from pydantic import Field
 from models import fasttext, glove, imported, ngram, nplm, ppmi, word2vec
 
 FamilyConfig = Annotated[
-    ngram.Config | word2vec.Config | nplm.Config | glove.Config | ppmi.Config,
+    ngram.Config | word2vec.Config | fasttext.Config | nplm.Config | glove.Config | ppmi.Config,
     Field(discriminator="family"),
 ]
 """The settings of a model of any family; validate with ``pydantic.TypeAdapter(FamilyConfig)``."""
@@ -20,6 +20,7 @@ FamilyConfig = Annotated[
 FAMILIES: tuple[
     type[ngram.Config]
     | type[word2vec.Config]
+    | type[fasttext.Config]
     | type[nplm.Config]
     | type[glove.Config]
     | type[ppmi.Config],
@@ -27,6 +28,7 @@ FAMILIES: tuple[
 ] = (
     ngram.Config,
     word2vec.Config,
+    fasttext.Config,
     nplm.Config,
     glove.Config,
     ppmi.Config,
@@ -36,10 +38,10 @@ FAMILIES: tuple[
 StoredConfig = Annotated[
     ngram.Config
     | word2vec.Config
+    | fasttext.Config
     | nplm.Config
     | glove.Config
     | ppmi.Config
-    | fasttext.Config
     | imported.Config,
     Field(discriminator="family"),
 ]

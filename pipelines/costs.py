@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from models import glove, ngram, nplm, ppmi, word2vec
+from models import fasttext, glove, ngram, nplm, ppmi, word2vec
 from models.families import FamilyConfig
 from models.family import WantsVocabulary
 from pipelines.config import RunConfig
@@ -24,6 +24,7 @@ REFERENCE_SPEED = 175e9
 WINDOW = 9e-8  # an n-gram window and word of it: counting
 NGRAM = 1.3e-7  # a distinct n-gram and word of it: estimating
 SWEEP = 8.7e-11  # a word visited, dimension and row met (``_rows``): word2vec
+SUBWORD = 1.8e-10  # a word visited, dimension and row met (``_subword_rows``): fastText
 PAIR = 3.5e-8  # a word and distance of the window: counting of co-occurrence
 PAIR_SUM = 2e-7  # a pair of words that stand together: adding up partitions
 RECORD = 1.4e-9  # a record and dimension: GloVe
@@ -36,6 +37,7 @@ PER_FAMILY = 1.0  # registration
 COMPILING = {
     "ngram": 7.0,
     "word2vec": 3.0,
+    "fasttext": 4.0,
     "nplm": 0.0,
     "glove": 6.0,
     "ppmi": 4.0,
@@ -108,6 +110,17 @@ def _family_costs(
             yield (
                 f"train {name}",
                 Cost(visits * work * SWEEP, settings.threads, memory, 4 * table),
+            )
+            yield f"evaluate {name}", _vectors_cost(words, family.dim)
+        case fasttext.Config():
+            rows = words + family.n_buckets
+            work = family.dim * _subword_rows(family, words)
+            visits = tokens * family.epochs
+            table = 4.0 * family.dim * (rows + words)
+            memory = 2.3 * table + 4 * tokens + 200.0 * words
+            yield (
+                f"train {name}",
+                Cost(0.5 + visits * work * SUBWORD, settings.threads, memory, 2 * table),
             )
             yield f"evaluate {name}", _vectors_cost(words, family.dim)
         case nplm.Config():
@@ -196,6 +209,18 @@ def _rows(config: word2vec.Config, words: float) -> float:
         return 2 * targets + 3 * config.window
     default = config.objective == "negative-sampling"
     return config.window * targets * (1 if default else 2)
+
+
+def _subword_rows(config: fasttext.Config, words: float) -> float:
+    """Rows of the tables that a word of usual length meets: summed, moved and set against."""
+    length = 8  # of most words that are left after thinning out, with their marks
+    ngrams = sum(max(0, length - n + 1) for n in range(config.min_n, config.max_n + 1))
+    own, targets = 1 + ngrams, 1.0 + config.negatives
+    if config.objective == "hierarchical-softmax":
+        targets = 2 * math.log2(max(2.0, words))
+    if config.architecture == "cbow":
+        return config.window * own / 2 + targets  # half, for they were just met; measured
+    return own + config.window * (1 + (targets - 1) / config.shared_noise)
 
 
 def _vectors_cost(words: float, dim: int) -> Cost:

@@ -17,7 +17,7 @@ from prefect import Flow, flow
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-from models import glove, ngram, nplm, ppmi, word2vec
+from models import fasttext, glove, ngram, nplm, ppmi, word2vec
 from pipelines.config import parse
 from pipelines.flow import concluding, job, show_result
 from pipelines.job import RunResult
@@ -92,6 +92,7 @@ def _description(hint: Any) -> str:
 
 train_ngram = _train(ngram.Config)
 train_word2vec = _train(word2vec.Config)
+train_fasttext = _train(fasttext.Config)
 train_nplm = _train(nplm.Config)
 train_glove = _train(glove.Config)
 train_ppmi = _train(ppmi.Config)
@@ -99,6 +100,7 @@ train_ppmi = _train(ppmi.Config)
 TRAIN_FLOWS: tuple[Flow[..., RunResult], ...] = (
     train_ngram,
     train_word2vec,
+    train_fasttext,
     train_nplm,
     train_glove,
     train_ppmi,

@@ -112,7 +112,7 @@ def _draw(
 
 
 @compiled
-def _walk(outputs: Any, word: Any, tree: Any, places: Any, signs: Any) -> Any:
+def walk(outputs: Any, word: Any, tree: Any, places: Any, signs: Any) -> Any:
     """Lay out the decisions on the path of a word, and fetch their rows."""
     starts, nodes, turns = tree
     n = starts[word + 1] - starts[word]
@@ -165,7 +165,7 @@ def _train(
             random, word = random_at(seed, i + 1), kept[i + 1]
             radii[ahead] = 1 + below(random, window)
             if len(tree[0]):
-                n_targets[ahead] = _walk(outputs, word, tree, places[ahead], signs[ahead])
+                n_targets[ahead] = walk(outputs, word, tree, places[ahead], signs[ahead])
             else:
                 n_targets[ahead] = _draw(
                     outputs, word, random, noise, places[ahead], signs[ahead], offsets[ahead]

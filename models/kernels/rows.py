@@ -73,7 +73,7 @@ def _at(builder: Any, values: Any, k: Any) -> Any:
     return broadcast(builder, builder.load(builder.gep(values, [k])))
 
 
-def _totals(builder: Any, vectors: list[Any]) -> Any:
+def totals(builder: Any, vectors: list[Any]) -> Any:
     """The sums of ``TOGETHER`` vectors, in the lanes of one.
 
     Two vectors become one with half the lanes for each, until one holds them all.
@@ -173,7 +173,7 @@ def products(_: Any, table: Any, places: Any, n: Any, hidden: Any, logits: Any) 
                 for each, row in zip(sums, rows, strict=True):
                     u = load(builder, row, column)
                     builder.store(fma(builder, h, u, builder.load(each)), each)
-            summed = _totals(builder, [builder.load(each) for each in sums])
+            summed = totals(builder, [builder.load(each) for each in sums])
             to = builder.bitcast(builder.gep(logits, [k]), summed.type.as_pointer())
             builder.store(summed, to, align=4)
 

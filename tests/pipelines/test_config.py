@@ -187,7 +187,7 @@ def test_families_are_chosen_by_name() -> None:
         resolve("sample", families=["word2vecc"])
     assert caught.value.remedy == (
         "did you mean 'word2vec'? this recipe has: ngram, word2vec, nplm; "
-        "with default settings also: glove, ppmi"
+        "with default settings also: fasttext, glove, ppmi"
     )
 
 
@@ -196,7 +196,8 @@ def test_an_unknown_family_is_answered_with_those_of_the_recipe(tmp_path: Path) 
     with pytest.raises(ConfigError) as caught:
         resolve(str(path), families=["elmo"])
     assert caught.value.remedy == (
-        "this recipe has: word2vec, small; with default settings also: ngram, nplm, glove, ppmi"
+        "this recipe has: word2vec, small; "
+        "with default settings also: ngram, fasttext, nplm, glove, ppmi"
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models.fasttext import Config as FasttextConfig
 from models.glove import Config as GloveConfig
 from models.ngram import Config as NgramConfig
 from models.nplm import Config as NplmConfig
@@ -31,6 +32,7 @@ from tests.tasks.trained import train_small
 CONFIGS = [
     NgramConfig(order=3, min_count=1),
     Word2vecConfig(dim=6, min_count=1),
+    FasttextConfig(dim=6, buckets=300, min_count=1),
     NplmConfig(embedding=5, hidden=4, min_count=1),
     GloveConfig(dim=6, min_count=1),
     PpmiConfig(dim=6, min_count=1),
@@ -74,7 +76,7 @@ def test_a_native_folder_is_the_model(config: Any, uri: str, workshop: Path) -> 
     assert open_model(str(workshop / "again"), "").about == opened.about
 
 
-@pytest.mark.parametrize("family", ["word2vec", "nplm", "glove", "ppmi"])
+@pytest.mark.parametrize("family", ["word2vec", "fasttext", "nplm", "glove", "ppmi"])
 def test_gensim_reads_what_was_written(family: str, uri: str, workshop: Path) -> None:
     keyed = pytest.importorskip("gensim.models").KeyedVectors
     model: Any = open_model(f"pulled-{family}/1", uri).model

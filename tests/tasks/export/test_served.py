@@ -12,6 +12,7 @@ from typing import Any
 import mlflow.pyfunc
 import pytest
 
+from models.fasttext import Config as FasttextConfig
 from models.glove import Config as GloveConfig
 from models.ngram import Config as NgramConfig
 from models.nplm import Config as NplmConfig
@@ -31,6 +32,7 @@ ABSENT = ["models", "tasks", "pipelines", "numba", "regex", "safetensors", "pref
 CONFIGS = [
     NgramConfig(order=4, min_count=1),
     Word2vecConfig(dim=9, min_count=1),
+    FasttextConfig(dim=6, buckets=300, min_count=1),
     GloveConfig(dim=6, min_count=1),
     PpmiConfig(dim=6, min_count=1),
     NplmConfig(
