@@ -205,48 +205,68 @@ def import_(
 
 
 def evaluate(
-    model: Model,
+    models: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL...", help="NAME@ALIAS, NAME/VERSION or a pulled folder"),
+    ],
     similarity: Annotated[
         list[str] | None,
-        typer.Option(
-            "--similarity", metavar="SET", help="Word pairs: wordsim353, simlex999, or a file"
-        ),
+        typer.Option("--similarity", metavar="SET", help="Word pairs: simlex999, men, or a file"),
     ] = None,
     analogy: Annotated[
         list[str] | None,
-        typer.Option("--analogy", metavar="SET", help="Analogy questions: google, or a file"),
+        typer.Option("--analogy", metavar="SET", help="Analogies: google, bats, a file or folder"),
     ] = None,
+    categorization: Annotated[
+        list[str] | None,
+        typer.Option("--categorization", metavar="SET", help="Classes of words: ap, or a file"),
+    ] = None,
+    outliers: Annotated[
+        list[str] | None,
+        typer.Option("--outliers", metavar="SET", help="Outlier detection: 8-8-8, or a folder"),
+    ] = None,
+    sets: Annotated[
+        str, typer.Option("--sets", metavar="DIR", help="Folder that named sets lie in")
+    ] = "",
     text: Annotated[
         list[Path] | None, typer.Option("--text", metavar="FILE", help="Raw text, for perplexity")
     ] = None,
+    restrict: Annotated[
+        int, typer.Option(min=1, help="Analogies look at so many of the most frequent words")
+    ] = 300_000,
     home: Home = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Score a model on files; every score with its coverage, policy and baseline."""
-    if not (similarity or analogy or text):
-        raise typer.BadParameter("give at least one of --similarity, --analogy and --text")
+    """Score models on files: coverage, policy, baseline; of several, spread and difference."""
+    if not (similarity or analogy or categorization or outliers or text):
+        raise typer.BadParameter(
+            "give at least one of --similarity, --analogy, --categorization, --outliers and --text"
+        )
     settings, console = begin(verbose)
     from pipelines.console import Watch
 
     with Watch(console) as watch, watch.doing("evaluate"):
-        from tasks.evaluation import evaluate_files
+        from pipelines.comparison import compare, comparison_table
         from tasks.registry import open_model
 
-        opened = open_model(model, settings.tracking_uri)
-        scores = evaluate_files(
-            opened.model,
-            opened.text,
-            similarity_sets=similarity or (),
-            analogy_sets=analogy or (),
-            texts=text or (),
-            progress=lambda done, total, unit: watch.advance("evaluate", done, total, unit),
+        compared = compare(
+            [open_model(model, settings.tracking_uri) for model in dict.fromkeys(models)],
+            {
+                "similarity": similarity or (),
+                "analogy": analogy or (),
+                "categorization": categorization or (),
+                "outliers": outliers or (),
+            },
+            sets,
+            text or (),
+            restrict,
+            lambda done, total, unit: watch.advance("evaluate", done, total, unit),
         )
     if as_json:
-        print_json({"model": opened.reference, "scores": [score.to_json() for score in scores]})
+        print_json(compared.to_json())
     else:
-        for score in scores:
-            out().print(score.line, highlight=False, markup=False)
+        out().print(comparison_table(compared), highlight=False, markup=False)
 
 
 # --- questions ------------------------------------------------------------------------------

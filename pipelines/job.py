@@ -21,6 +21,7 @@ from tasks.artifacts import Artifact
 from tasks.card import CARD_JSON, CARD_MARKDOWN, log_card, with_card
 from tasks.corpus import Corpus, build_corpus
 from tasks.evaluation import check_sets, evaluate_model, read_neighbours, read_scores
+from tasks.evaluation.compare import spreads
 from tasks.leaderboard import Registered, Row
 from tasks.models import TextPipeline
 from tasks.prepare import prepare
@@ -31,6 +32,7 @@ from tasks.runner import Outcome, Runner
 from tasks.step import Resources
 from tasks.tracking import read_curves
 from tasks.train import TRAIN, Train
+from tasks.versions import replicates
 
 T = TypeVar("T")
 
@@ -220,6 +222,7 @@ class Job:
             registered=Registered(version.name, version.version, version.aliases),
             curves=read_curves(uri, registered.run_id),
             neighbours=read_neighbours(reader),
+            spreads=spreads([one.scores for one in replicates(version, uri)]),
         )
         return Trained(name, trained.artifact, row, promotion)
 

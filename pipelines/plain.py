@@ -14,7 +14,7 @@ from models.families import FAMILIES
 from pipelines.config import Key, RunConfig, child, keys_at, named, place
 from pipelines.wording import suggestion
 from tasks.errors import ConfigError, InputError
-from tasks.evaluation.sets import ANALOGY, SIMILARITY, find_set
+from tasks.evaluation.names import KINDS, find_set
 from tasks.places import STDIN, find_files, is_local
 
 UNREADABLE = (yaml.YAMLError, RecursionError, ValueError)
@@ -144,7 +144,8 @@ def anchored(value: dict[str, Any], folder: Path) -> dict[str, Any]:
     # A data set and an evaluation set may also go by a name that is no path.
     value = dict(value)
     if "evaluation" in value:
-        value["evaluation"] = under(value["evaluation"], {"similarity": True, "analogy": True})
+        sets = {str(kind): True for kind in KINDS}
+        value["evaluation"] = under(value["evaluation"], {**sets, "folder": False})
     if isinstance(value.get("corpus"), Mapping):
         value["corpus"] = {
             key: under(item, {"paths": False, "dataset": True})
@@ -172,16 +173,17 @@ def check_files(config: RunConfig, source: str, marks: Mapping[Key, int]) -> Non
         for i, path in enumerate(given.paths)
         if path != STDIN and "://" not in path
     ]
-    for kind, built_in in (("similarity", SIMILARITY), ("analogy", ANALOGY)):
+    for kind in KINDS:
         for i, name in enumerate(getattr(config.evaluation, kind)):
-            named_files.append((("evaluation", kind, i), partial(find_set, name, built_in)))
-    for key, find in named_files:
+            key = ("evaluation", kind, i)
+            named_files.append((key, partial(find_set, name, kind, config.evaluation.folder)))
+    for where, find in named_files:
         try:
             find()
         except InputError as error:
             raise InputError(
                 f"{error.where}: {error.problem}",
-                where=place(key, source, marks),
+                where=place(where, source, marks),
                 remedy=error.remedy or "check the path; it is relative to the folder of the config",
             ) from None
 

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tasks.artifacts import Stats
+from tasks.evaluation.compare import Spread
 from tasks.evaluation.score import Score, incomparable, show
 
 FRAME, GAP = 4, 2
@@ -60,6 +61,7 @@ class Row:
         registered: where it is registered, if it is.
         curves: training curves by metric, as (step, value).
         neighbours: nearest neighbours with their cosine, by word.
+        spreads: of its scores over models that differ by their seed alone, if there are several.
     """
 
     family: str
@@ -72,6 +74,7 @@ class Row:
     registered: Registered | None = None
     curves: Mapping[str, Points] = field(default_factory=dict)
     neighbours: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    spreads: tuple[Spread, ...] = ()
 
     @property
     def seconds(self) -> str:
@@ -86,6 +89,17 @@ class Row:
             if (value := self.training.get(f"{unit}_per_second")) is not None:
                 return f"{float(value):,.0f} {unit}/s"
         return "-"
+
+    @property
+    def seeds(self) -> str:
+        """Mean and standard deviation over seeds, for people; empty where there is one seed."""
+        names = {score.name: label(score) for score in self.scores}
+        shown = [
+            f"{names[spread.name]} {spread.shown}"
+            for spread in self.spreads
+            if spread.name in names and spread.deviation is not None and not spread.reason
+        ]
+        return f"over {len(self.spreads[0].values)} seeds: {', '.join(shown)}" if shown else ""
 
 
 @dataclass(frozen=True)
@@ -119,12 +133,12 @@ def _better(a: Score, b: Score) -> bool:
 
 
 def label(score: Score) -> str:
-    """The name of a score for people: "perplexity test", "wordsim353", "google 3CosAdd"."""
+    """The name of a score for people: "perplexity test", "wordsim353", "google 3CosAdd", "ap"."""
     kind, _, name = score.name.partition(".")
     if kind in ("perplexity", "bits_per_character"):
         return f"{ {'bits_per_character': 'bits/char'}.get(kind, kind) } {name}"
     method = score.details.get("method")
-    return f"{name.removesuffix('.3cosmul')} {method}" if method else name
+    return f"{name.removesuffix('.3cosmul').removesuffix('.opp')} {method}" if method else name
 
 
 def coverage(score: Score) -> str:
@@ -173,7 +187,8 @@ class Leaderboard:
 
     Names and values are never cut or folded. Where a terminal is too narrow, the baselines of a
     score stand one below the other, and what it rests on is folded between words; where there is
-    no room for these either, they are left out.
+    no room for these either, confidence intervals give way, and at last what a score rests on and
+    its baselines.
     """
 
     rows: tuple[Row, ...]
@@ -185,7 +200,7 @@ class Leaderboard:
         marks = footnotes(self.rows)
         cells = [
             [
-                (Text(label(score)), _value(score, row, self.rows, marks),
+                (Text(label(score)), _value(score, row, self.rows, marks), Text(score.range, "dim"),
                  Text(baselines(score)), Text(coverage(score)))
                 for score in row.scores
             ]
@@ -195,10 +210,11 @@ class Leaderboard:
         table = Table(box=box.HORIZONTALS, show_header=False, show_lines=True)
         for row, lines in zip(self.rows, cells, strict=True):
             scores = Table.grid(padding=(0, GAP, 0, 0))
-            for i, width in enumerate(widths):
-                scores.add_column(width=width, justify="right" if i == 1 else "left")
+            kept = [i for i, width in enumerate(widths) if width]
+            for i in kept:
+                scores.add_column(width=widths[i], justify="right" if i == 1 else "left")
             for line in lines:
-                scores.add_row(*line[: len(widths)])
+                scores.add_row(*(line[i] for i in kept))
             table.add_row(Group(*_about(row), scores))
         yield table
         if any(standing(s, row, self.rows).place for row in self.rows for s in row.scores):
@@ -208,19 +224,27 @@ class Leaderboard:
 
 
 def _widths(lines: Sequence[Sequence[Text]], room: int) -> list[int]:
-    """The widths of the columns that fit: name, value, baselines, coverage."""
-    widths = [max((line[i].cell_len for line in lines), default=1) for i in range(4)]
-    name, value, baseline, _ = widths
-    if sum(widths) + 4 * GAP <= room:
+    """The widths of the columns: name, value, interval, baselines, coverage; 0 leaves one out."""
+    widths = [max((line[i].cell_len for line in lines), default=1) for i in range(5)]
+    name, value, interval, baseline, _ = widths
+    if _across(widths) <= room:
         return widths
     # One baseline a line, with its comma; then folds between the words of the coverage.
-    single = 1 + _longest(part for line in lines for part in line[2].plain.split(", "))
+    single = 1 + _longest(part for line in lines for part in line[3].plain.split(", "))
     baseline = min(baseline, single)
-    left = room - 4 * GAP - name - value - baseline
-    if left >= _longest(word for line in lines for word in line[3].plain.split()):
-        return [name, value, baseline, left]
-    left += GAP
-    return [name, value, baseline] if left >= 0 else [name, value]
+    word = _longest(word for line in lines for word in line[4].plain.split())
+    for shown in (interval, 0):
+        kept = [name, value, shown, baseline]
+        left = room - _across([*kept, 0]) - GAP
+        if left >= word:
+            return [*kept, left]
+    without = [name, value, 0, baseline, 0]
+    return without if _across(without) <= room else [name, value, 0, 0, 0]
+
+
+def _across(widths: Sequence[int]) -> int:
+    """What columns take with the gaps behind them."""
+    return sum(width + GAP for width in widths if width)
 
 
 def _longest(texts: Iterable[str]) -> int:
@@ -234,6 +258,8 @@ def _about(row: Row) -> Iterator[Text]:
     yield Text(row.paper, "dim")
     if row.registered:
         yield Text(f"registered as {row.registered}", "cyan", overflow="fold")
+    if row.seeds:
+        yield Text(row.seeds, overflow="fold")
 
 
 def _value(score: Score, row: Row, rows: Sequence[Row], marks: Mapping[str, str]) -> Text:
@@ -252,7 +278,7 @@ def leaderboard_markdown(rows: Sequence[Row]) -> str:
     for row in rows:
         scores = {score.name: score for score in row.scores}
         cells = [_cell(scores.get(name), row, rows, marks) for name in names]
-        about = f"**{row.title}** ({row.paper})"
+        about = "; ".join(filter(None, [f"**{row.title}** ({row.paper})", row.seeds]))
         lines.append(
             _line([about, f"{row.seconds}, {row.rate}", *cells, str(row.registered or "-")])
         )
@@ -266,7 +292,8 @@ def _cell(score: Score | None, row: Row, rows: Sequence[Row], marks: Mapping[str
     place = standing(score, row, rows)
     shown = f"**{score.shown}**" if place.place == 1 else score.shown
     mark = marks.get(place.reason, "").replace("*", "\\*")
-    return f"{shown}{mark} ({'; '.join(filter(None, [baselines(score), coverage(score)]))})"
+    about = "; ".join(filter(None, [baselines(score), coverage(score)]))
+    return " ".join(filter(None, [f"{shown}{mark}", score.range, f"({about})"]))
 
 
 def _line(cells: Sequence[str]) -> str:

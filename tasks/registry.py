@@ -12,6 +12,7 @@ Tags of a version, each with the prefix ``lexloom.``:
     vocabulary    the hash of its words      scores        its scores with everything about them
     version       of lexloom                 score.NAME    a score for people
     input.ROLE    what it was trained on
+    settings      what it shares with those that differ by their seed alone
 
 and one more for every label that ``register`` is given (``corpus``, ``git_commit``, ...). Aliases:
 ``challenger`` is the version registered last, ``champion`` the one that passed the gate last
@@ -27,7 +28,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
@@ -60,6 +61,9 @@ __all__ = [
     "OpenedModel", "Registered", "Version", "check_name", "find_version", "list_models",
     "open_model", "register",
 ]  # fmt: skip
+
+LONGEST_TAG = 100_000
+"""Characters that MLflow takes in a tag of a version."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +237,7 @@ def _add_version(
     lineage = {
         f"input.{role}": value["content"] for role, value in manifest.origin["inputs"].items()
     }
+    lineage["settings"] = _settings(manifest)
     labels = {key: value for key, value in tags.items() if value}
     client.create_model_version(
         name,
@@ -242,6 +247,13 @@ def _add_version(
         tags={f"lexloom.{k}": v for k, v in {**labels, **lineage, **about}.items()},
         description=usage(model, name),
     )
+
+
+def _settings(manifest: Manifest) -> str:
+    """The hash of all that a model was made of but its seed and its replicate."""
+    params = {k: v for k, v in manifest.origin["params"].items() if k not in ("seed", "replicate")}
+    inputs = {role: value["content"] for role, value in manifest.origin["inputs"].items()}
+    return digest({"params": params, "inputs": inputs})
 
 
 def _link(source: Path, target: Path) -> None:
@@ -261,11 +273,16 @@ def _note_scores(
 ) -> None:
     """Keep the scores with the version and, as metrics and as a file, with the run."""
     name, number = found.name, str(found.version)
-    text = json.dumps([score.to_json() for score in scores], ensure_ascii=False)
-    if found.tags.get(SCORES) != text:
+    text = tag = _as_json(scores)
+    if len(tag) > LONGEST_TAG:
+        tag = _as_json([_shortened(score) for score in scores])
+    if found.tags.get(SCORES) != tag:
         client.log_text(run_id, text, "scores.json")
-        client.set_model_version_tag(name, number, SCORES, text)
-        shown = {f"lexloom.score.{score.name}": score.shown for score in scores}
+        client.set_model_version_tag(name, number, SCORES, tag)
+        shown = {
+            f"lexloom.score.{score.name}": f"{score.shown} {score.range}".rstrip()
+            for score in scores
+        }
         for tag, figure in shown.items():
             client.set_model_version_tag(name, number, tag, figure)
         for tag in found.tags:
@@ -281,6 +298,16 @@ def _note_scores(
     for key, value in values.items():
         if known.get(key) != value:
             client.log_metric(run_id, key, value)
+
+
+def _as_json(scores: Sequence[Score]) -> str:
+    return json.dumps([score.to_json() for score in scores], ensure_ascii=False)
+
+
+def _shortened(score: Score) -> Score:
+    """A score without what it is by sections and bands."""
+    parts = ("sections", "subsets", "bands")
+    return replace(score, details={k: v for k, v in score.details.items() if k not in parts})
 
 
 def open_model(reference: str, tracking_uri: str) -> OpenedModel:

@@ -102,12 +102,13 @@ def _leaderboard(rows: Sequence[Row]) -> str:
             [
                 escape(label(score)),
                 _value(score, row, rows, marks),
+                _soft(score.range),
                 escape(baselines(score)),
                 _soft(coverage(score)),
             ]
             for score in row.scores
         ]
-        about = f"<strong>{escape(row.title)}</strong><br>{_soft(row.paper)}"
+        about = f"<strong>{escape(row.title)}</strong><br>{_soft(row.paper)}<br>{_soft(row.seeds)}"
         trained = f"{row.seconds}<br>{_soft(row.rate + ', reused' * row.reused)}"
         body.append([about, trained, _table([], scores, right={1}), _registered(row)])
     notes = "".join(
@@ -127,7 +128,10 @@ def _pictures(rows: Sequence[Row]) -> str:
         figures.append(
             charts.bars([_bar(row.family, score) for row, score in found], caption=title + lower)
         )
-    hint = "<p class='small'>The line across a bar is the baseline of the score.</p>"
+    hint = (
+        "<p class='small'>The line across a bar is the baseline of the score. In brackets stands "
+        "the 95 % confidence interval over the items of a set; seeds add to it.</p>"
+    )
     return f'<div class="charts">{"".join(figures)}</div>{hint if figures else ""}'
 
 
@@ -232,7 +236,7 @@ def _model(row: Row, rows: Sequence[Row]) -> str:
         LOSSES if any("loss" in key for key in [*row.training, *row.curves]) else "",
         _curves(row),
         _table(["score", "value", "baseline", "coverage and policy"], _scores(row, rows)),
-        f'<div class="charts">{"".join(_sections(score) for score in row.scores)}</div>',
+        f'<div class="charts">{"".join(_parts(score) for score in row.scores)}</div>',
     ]
     if row.neighbours:
         near = [
@@ -254,19 +258,34 @@ def _scores(row: Row, rows: Sequence[Row]) -> Iterable[list[str]]:
         )
         where = standing(score, row, rows).reason
         remark = "; ".join(
-            filter(None, [score.policy, score.undefined, where and f"not ranked: {where}"])
+            filter(
+                None,
+                [score.policy, score.otherwise, score.undefined, where and f"not ranked: {where}"],
+            )
         )
         yield [
             escape(label(score)),
-            f"<strong>{score.shown}</strong>",
+            f"<strong>{score.shown}</strong><br>{_soft(score.range)}",
             held,
             f"{escape(coverage(score))}<br>{_soft(remark)}"
             f"<details class='small'><summary>details</summary>{listed}</details>",
         ]
 
 
-def _sections(score: Score) -> str:
-    """Bars of the sections and subsets of an analogy set; nothing for any other score."""
+def _parts(score: Score) -> str:
+    """Bars of the sections of an analogy set, or of the frequency bands of word pairs."""
+    if bands := score.details.get("bands"):
+        rows = [
+            charts.Bar(
+                band["band"],
+                band["value"],
+                f"{show(band['value'], score.unit)} of {band['scored']:,} of {band['total']:,}",
+                title=band["undefined"],
+            )
+            for band in bands
+        ]
+        caption = f"{label(score)} by the count of the rarer word"
+        return charts.bars(rows, caption=caption, width=600, tail=150)
     if "sections" not in score.details:
         return ""
     groups = {**score.details.get("subsets", {}), **score.details["sections"]}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CHALLENGER, CHAMPION = "challenger", "champion"
 CONTENT = "lexloom.content"
 SCORES = "lexloom.scores"
+SETTINGS = "lexloom.settings"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _REFERENCE = re.compile(rf"(?:models:/)?({_NAME.pattern})(?:@([A-Za-z0-9_-]+)|/([0-9]{{1,9}}))")
@@ -139,6 +140,22 @@ def find_version(reference: str, tracking_uri: str) -> Version:
     if CONTENT not in found.tags:
         raise InputError("this model was not registered by lexloom", where=reference)
     return _version(client, found, aliases)
+
+
+def replicates(version: Version, tracking_uri: str) -> list[Version]:
+    """The versions that differ from one by their seed or replicate alone, itself among them.
+
+    Raises:
+        ConnectionError: MLflow does not answer.
+    """
+    settings = version.tags.get(SETTINGS.removeprefix("lexloom."))
+    if settings is None:
+        return [version]
+    client = connect(tracking_uri)
+    with answering(tracking_uri):
+        wanted = f"name = '{version.name}' and tags.`{SETTINGS}` = '{settings}'"
+        found = client.search_model_versions(wanted)
+        return sorted((_version(client, one, {}) for one in found), key=lambda one: one.version)
 
 
 def _version(client: MlflowClient, found: ModelVersion, aliases: Mapping[str, str]) -> Version:

@@ -1,7 +1,8 @@
 """What a model is worth: every score with its coverage, its policy and its baseline.
 
 Which evaluators a model gets follows from its capabilities: perplexity from ``Scores``,
-similarity, analogies and nearest neighbours from ``EmbedsWords``. Evaluating never changes a model.
+similarity, analogies, categorization, outlier detection and nearest neighbours from
+``EmbedsWords``. Evaluating never changes a model. docs/evaluation.md has the policies.
 
 Parts of an artifact of kind "scores"::
 
@@ -12,7 +13,7 @@ Parts of an artifact of kind "scores"::
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -22,28 +23,22 @@ from models.family import EmbedsWords, Model, Progress, Scores, Split
 from tasks.artifacts import Artifact, Stats
 from tasks.corpus import Corpus
 from tasks.errors import InputError
-from tasks.evaluation import analogy, perplexity, similarity
-from tasks.evaluation.lexicon import Case, Lexicon
+from tasks.evaluation import analogy, categorization, outliers, perplexity, similarity
+from tasks.evaluation.lexicon import Case, Lexicon, Words
+from tasks.evaluation.names import KINDS, NAMES, Kind, files_of, find_set, import_sets
 from tasks.evaluation.neighbours import Neighbours, nearest, telling_words
 from tasks.evaluation.score import Baseline, Score, incomparable
-from tasks.evaluation.sets import (
-    ANALOGY,
-    SIMILARITY,
-    find_set,
-    import_sets,
-    read_analogies,
-    read_pairs,
-    read_text,
-)
+from tasks.evaluation.sets import read_analogies, read_pairs, read_text
 from tasks.models import TextPipeline, read_capabilities, read_model
 from tasks.runner import Runner
 from tasks.step import Context, Step
-from tasks.store import Reader
+from tasks.store import Reader, Store
 from tasks.tokenize import read_tokens
 
 __all__ = [
     "EVALUATE", "Baseline", "EvaluationConfig", "Neighbours", "Score", "check_sets",
     "evaluate_files", "evaluate_model", "incomparable", "nearest", "read_neighbours", "read_scores",
+    "score_set", "word_inputs",
 ]  # fmt: skip
 
 
@@ -61,12 +56,23 @@ class EvaluationConfig:
     ] = ("test",)
     similarity: Annotated[
         tuple[str, ...],
-        Field(description=f"Word-pair sets: {', '.join(SIMILARITY)}, or paths of files"),
+        Field(description=f"Word-pair sets: {', '.join(NAMES['similarity'])}, or paths of files"),
     ] = ("wordsim353", "simlex999")
     analogy: Annotated[
         tuple[str, ...],
-        Field(description=f"Analogy sets: {', '.join(ANALOGY)}, or paths of files"),
+        Field(description=f"Analogy sets: {', '.join(NAMES['analogy'])}, or paths"),
     ] = ("google",)
+    categorization: Annotated[
+        tuple[str, ...],
+        Field(description=f"Sets of classes: {', '.join(NAMES['categorization'])}, or paths"),
+    ] = ()
+    outliers: Annotated[
+        tuple[str, ...],
+        Field(description=f"Outlier detection: {', '.join(NAMES['outliers'])}, or paths"),
+    ] = ()
+    folder: Annotated[
+        str, Field(description="Where named sets lie; WordSim, SimLex and google are at hand")
+    ] = ""
     restrict: Annotated[
         int, Field(ge=1, description="Analogies look at so many of the most frequent words")
     ] = 300_000
@@ -81,11 +87,19 @@ class EvaluationConfig:
 
 @dataclass(frozen=True)
 class WordSettings:
-    """What shapes the scores of word vectors besides the sets."""
+    """What shapes the scores of word vectors besides the bytes of the sets.
+
+    Attributes:
+        restrict: analogies and neighbours look at so many words.
+        case: see ``Lexicon``.
+        neighbours: words to look at.
+        sections: the names of the files of sets that are folders, by role.
+    """
 
     restrict: int
     case: Case
     neighbours: tuple[str, ...]
+    sections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,56 +114,91 @@ def evaluate(context: Context, readers: Mapping[str, Reader], params: Evaluate) 
 
     Inputs: ``model``; ``tokens:SPLIT`` to score, ``documents:SPLIT`` by which figures under
     different tokens are known to be on one text, and ``tokens:train`` for the unigram baseline;
-    ``similarity:NAME`` and ``analogy:NAME``.
+    ``similarity:NAME`` and so on for every kind of set.
     """
     model = read_model(readers["model"])
     scores: list[Score] = []
     for role in sorted(readers, key=_order):
-        scores += _scores(context, role, readers, model, params)
-    found = _neighbours(model, params.words) if params.words else {}
+        kind, _, name = role.partition(":")
+        if kind == "tokens" and name != "train":
+            scores += perplexity.measure(
+                name,
+                model,
+                read_tokens(readers[role]),
+                source=readers[f"documents:{name}"].artifact.content,
+                train=read_tokens(readers["tokens:train"]),
+                progress=context.progress,
+            )
+    found: Neighbours = {}
+    if params.words:
+        words = Words(model, params.words.case)
+        for role in sorted(readers, key=_order):
+            kind, _, name = role.partition(":")
+            if kind in KINDS:
+                files = _files(readers[role], params.words.sections.get(role, ()))
+                scores += score_set(
+                    kind, name, files, words, params.words.restrict, context.progress
+                )
+        found = _neighbours(model, params.words)
     context.out.json(SCORES, [score.to_json() for score in scores])
     context.out.json(NEIGHBOURS, found)
     return {score.name: score.value for score in scores if score.value is not None}
 
 
 def _order(role: str) -> tuple[int, str]:
-    """Perplexities come first, then similarity, then analogies."""
-    kinds = ("tokens", "similarity", "analogy", "documents", "model")
-    return kinds.index(_kind(role)), role
+    """Perplexities come first, then similarity, then analogies and so on."""
+    kinds = ("tokens", *KINDS, "documents", "model")
+    return kinds.index(role.partition(":")[0]), role
 
 
-def _kind(role: str) -> str:
-    return role.partition(":")[0]
+def _files(reader: Reader, names: Sequence[str]) -> Mapping[str, Path]:
+    """The files of a set by name; that of a single file is ``all``, as it may lie anywhere."""
+    return {name: reader.path("file", i) for i, name in enumerate(names or ("all",))}
 
 
-def _scores(
-    context: Context, role: str, readers: Mapping[str, Reader], model: Model, params: Evaluate
+def score_set(
+    kind: str,
+    name: str,
+    files: Mapping[str, Path],
+    words: Words,
+    restrict: int,
+    progress: Progress,
 ) -> Sequence[Score]:
-    """The scores of a model on one input."""
-    reader, words, name = readers[role], params.words, role.partition(":")[2]
-    match _kind(role):
-        case "tokens" if name != "train":
-            return perplexity.measure(
-                name,
-                model,
-                read_tokens(reader),
-                source=readers[f"documents:{name}"].artifact.content,
-                train=read_tokens(readers["tokens:train"]),
-                progress=context.progress,
-            )
-        case "similarity" if words:
-            pairs = read_pairs(reader.path("file"), name)
-            return [similarity.measure(f"similarity.{name}", model, pairs, words.case)]
-        case "analogy" if words:
-            return analogy.measure(
-                f"analogy.{name}",
-                model,
-                read_analogies(reader.path("file"), name),
-                restrict=words.restrict,
-                case=words.case,
-                progress=context.progress,
-            )
-    return []
+    """The scores of word vectors on one set.
+
+    Args:
+        kind: one of ``KINDS``.
+        name: of the set.
+        files: of the set, by name.
+        words: of the model.
+        restrict: analogies look at so many of the most frequent words.
+        progress: told about questions.
+
+    Raises:
+        InputError: a file cannot be read as such a set.
+    """
+    label = f"{kind}.{name}"
+    match kind:
+        case "analogy":
+            questions = read_analogies(files, name)
+            return analogy.measure(label, words, questions, restrict=restrict, progress=progress)
+        case "outliers":
+            return outliers.measure(label, words, outliers.read_groups(files, name))
+    path = _single(files, kind, name)
+    if kind == "similarity":
+        return [similarity.measure(label, words, read_pairs(path, name))]
+    return [categorization.measure(label, words, categorization.read_classes(path, name))]
+
+
+def _single(files: Mapping[str, Path], kind: str, name: str) -> Path:
+    path, *others = files.values()
+    if others:
+        raise InputError(
+            f"a set for {kind} is one file, not {1 + len(others)}",
+            where=name,
+            remedy="name one of the files in this folder",
+        )
+    return path
 
 
 def _neighbours(model: Model, settings: WordSettings) -> Neighbours:
@@ -158,7 +207,7 @@ def _neighbours(model: Model, settings: WordSettings) -> Neighbours:
     return nearest(model, words, restrict=settings.restrict, case=settings.case)
 
 
-EVALUATE: Step[Evaluate] = Step("evaluate", 2, "scores", evaluate)
+EVALUATE: Step[Evaluate] = Step("evaluate", 3, "scores", evaluate)
 
 
 def check_sets(config: EvaluationConfig) -> None:
@@ -167,10 +216,9 @@ def check_sets(config: EvaluationConfig) -> None:
     Raises:
         InputError: a set is neither built in nor a file, or the package that holds it is missing.
     """
-    for reference in config.similarity:
-        find_set(reference, SIMILARITY)
-    for reference in config.analogy:
-        find_set(reference, ANALOGY)
+    for kind in KINDS:
+        for reference in getattr(config, kind):
+            files_of(find_set(reference, kind, config.folder)[1])
 
 
 def evaluate_model(
@@ -196,10 +244,22 @@ def evaluate_model(
         inputs |= {f"tokens:{split}": corpus.tokens[split] for split in splits}
         inputs |= {f"documents:{split}": corpus.documents[split] for split in config.splits}
     if "embeds_words" in able:
-        words = WordSettings(config.restrict, config.case, config.neighbours)
-        inputs |= import_sets(runner.store, config.similarity, "similarity")
-        inputs |= import_sets(runner.store, config.analogy, "analogy")
+        sets, words = word_inputs(runner.store, config)
+        inputs |= sets
     return runner.run(EVALUATE, inputs, Evaluate(words), label=label)
+
+
+def word_inputs(store: Store, config: EvaluationConfig) -> tuple[dict[str, Artifact], WordSettings]:
+    """What the step needs for word vectors besides a model: the sets by role, and its settings.
+
+    Raises:
+        InputError: an evaluation set cannot be found.
+    """
+    inputs, sections = dict[str, Artifact](), dict[str, tuple[str, ...]]()
+    for kind in KINDS:
+        sets, names = import_sets(store, getattr(config, kind), kind, config.folder)
+        inputs, sections = inputs | sets, sections | names
+    return inputs, WordSettings(config.restrict, config.case, config.neighbours, sections)
 
 
 def read_scores(reader: Reader) -> tuple[Score, ...]:
@@ -217,8 +277,8 @@ def evaluate_files(
     model: Model,
     text: TextPipeline,
     *,
-    similarity_sets: Sequence[str] = (),
-    analogy_sets: Sequence[str] = (),
+    sets: Mapping[Kind, Sequence[str]] = {},
+    folder: str = "",
     texts: Sequence[Path] = (),
     restrict: int = 300_000,
     case: Case = "fold",
@@ -229,8 +289,8 @@ def evaluate_files(
     Args:
         model: any.
         text: how the model's text was made; raw texts are made into tokens the same way.
-        similarity_sets: built-in names and paths.
-        analogy_sets: built-in names and paths.
+        sets: names and paths, by kind.
+        folder: where named sets lie.
         texts: files of raw text.
         restrict: analogies look at so many of the most frequent words.
         case: see ``Lexicon``.
@@ -241,18 +301,14 @@ def evaluate_files(
     """
     if texts and not isinstance(model, Scores):
         raise _unable(model, "gives no probability of text", "perplexity")
-    if (similarity_sets or analogy_sets) and not isinstance(model, EmbedsWords):
+    if any(sets.values()) and not isinstance(model, EmbedsWords):
         raise _unable(model, "has no word vectors", "similarity and analogies")
-    scores = list[Score]()
-    for reference in similarity_sets:
-        name, path = find_set(reference, SIMILARITY)
-        scores.append(similarity.measure(f"similarity.{name}", model, read_pairs(path, name), case))
-    for reference in analogy_sets:
-        name, path = find_set(reference, ANALOGY)
-        questions = read_analogies(path, name)
-        scores += analogy.measure(
-            f"analogy.{name}", model, questions, restrict=restrict, case=case, progress=progress
-        )
+    scores, words = list[Score](), Words(model, case)
+    for kind in KINDS:
+        for reference in sets.get(kind, ()):
+            name, path = find_set(reference, kind, folder)
+            files = files_of(path) if path.is_dir() else {"all": path}
+            scores += score_set(kind, name, files, words, restrict, progress)
     for path in texts:
         tokens, source = read_text(path, text)
         name = path.name.partition(".")[0]

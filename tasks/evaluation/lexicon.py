@@ -6,6 +6,7 @@ stored them; equal counts go by the bytes of the word.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -16,6 +17,9 @@ from numpy.typing import NDArray
 from models.family import EmbedsWords, FloatArray, Model
 from models.vocabulary import Vocabulary
 from tasks.errors import InputError
+
+BLOCK = 1 << 15
+"""Words whose vectors are read at a time where all are."""
 
 Case = Literal["fold", "exact"]
 CASE_POLICY: dict[Case, str] = {
@@ -83,6 +87,57 @@ def _by_frequency(words: tuple[str, ...], counts: NDArray[np.int64]) -> tuple[st
         for w, n in zip(words, counts.tolist(), strict=True)
     ]
     return tuple(words[i] for i in sorted(range(len(words)), key=keys.__getitem__))
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """The words of a model as a test set asks for them; shared by all sets of an evaluation.
+
+    Attributes:
+        model: one that ``EmbedsWords``.
+        case: see ``Lexicon``.
+    """
+
+    model: Model
+    case: Case = "fold"
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """All words."""
+        return Lexicon.of(self.model.vocabulary, self.case)
+
+    def vectors(self, words: Sequence[str]) -> FloatArray:
+        """(N, D) vectors of the forms that stand for words, NaN where a word has none."""
+        return self._embeds(self.lexicon.form(word) for word in words)
+
+    def seen(self, words: Sequence[str]) -> NDArray[np.bool_]:
+        """(N,) whether a word, or a form that stands for it, is in the vocabulary."""
+        return np.array([self.lexicon.find(word) >= 0 for word in words], dtype=np.bool_)
+
+    def counts(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """(N,) how often the forms stand in the training text, 0 where the vocabulary has none."""
+        vocabulary = self.model.vocabulary
+        places = vocabulary.ids(self.lexicon.form(word) for word in words).astype(np.int64)
+        return np.append(vocabulary.counts, 0)[np.maximum(places - len(vocabulary.reserved), -1)]
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """(D,) the mean of the vectors of all words."""
+        words, total, known = self.model.vocabulary.words, 0.0, 0
+        for start in range(0, len(words), BLOCK):
+            rows = self._embeds(words[start : start + BLOCK])
+            rows = rows[np.isfinite(rows).all(axis=1)]
+            total, known = total + rows.sum(axis=0, dtype=np.float64), known + len(rows)
+        return np.asarray(total / max(1, known), dtype=np.float32)
+
+    def restricted(self, restrict: int) -> tuple[Lexicon, FloatArray]:
+        """The most frequent words that have a vector, with (N, D) these vectors."""
+        return vectors_of(self.model, Lexicon.of(self.model.vocabulary, self.case, restrict))
+
+    def _embeds(self, words: Iterable[str]) -> FloatArray:
+        if not isinstance(self.model, EmbedsWords):
+            raise TypeError(f"{type(self.model).__name__} has no word vectors")
+        return self.model.word_vectors([*words])
 
 
 def vectors_of(model: Model, lexicon: Lexicon) -> tuple[Lexicon, FloatArray]:

@@ -21,9 +21,14 @@ from models.family import Model, Progress, Scores
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import BOS, EOS, Vocabulary
 from tasks.errors import TrainingError
-from tasks.evaluation.score import Baseline, Score
+from tasks.evaluation import bootstrap
+from tasks.evaluation.score import LEAST_SCORED, Baseline, Score
 
 CHUNK = 1 << 16
+RUNS = 1000
+"""Runs of sentences at most that are resampled for a confidence interval."""
+LARGEST = 709.0
+"""Nats whose exponential is still a finite number."""
 
 DIRECTION = "left to right"
 POLICY = (
@@ -134,6 +139,35 @@ def tally(
     return sums
 
 
+class Heard:
+    """A model's ``log_prob`` that keeps what each sentence summed up to, for the interval."""
+
+    def __init__(self, log_prob: LogProb) -> None:
+        self._log_prob = log_prob
+        self._sums: list[NDArray[np.float64]] = []
+        self._sizes: list[NDArray[np.int64]] = []
+
+    def __call__(self, sentences: Sentences) -> NDArray[np.float64]:
+        """What the model says."""
+        scores = self._log_prob(sentences)
+        if len(scores) == len(sentences.ids) + len(sentences) and len(sentences):
+            starts = np.asarray(sentences.starts[:-1]) + np.arange(len(sentences))
+            self._sums.append(np.add.reduceat(scores, starts, dtype=np.float64))
+            self._sizes.append(np.diff(sentences.starts).astype(np.int64) + 1)
+        return scores
+
+    def interval(self) -> bootstrap.Interval | None:
+        """The confidence interval of the perplexity, runs of whole sentences resampled."""
+        sums = np.concatenate(self._sums) if self._sums else np.zeros(0)
+        if len(sums) < LEAST_SCORED:
+            return None
+        # Neighbours are alike, so that long runs of them are what is drawn where there are many.
+        runs = np.linspace(0, len(sums), min(RUNS, len(sums)), endpoint=False).astype(np.int64)
+        sizes = np.add.reduceat(np.concatenate(self._sizes), runs)
+        means = -bootstrap.ratios(np.add.reduceat(sums, runs), sizes)
+        return bootstrap.interval(np.exp(np.minimum(means, LARGEST)))
+
+
 def chunks(text: Sentences, size: int) -> Iterator[tuple[Sentences, int]]:
     """Runs of whole sentences with at least ``size`` tokens, and the index of their first token.
 
@@ -209,7 +243,8 @@ def measure(
     if not isinstance(model, Scores):
         raise TypeError(f"{type(model).__name__} gives no probability of text")
     vocabulary = model.vocabulary
-    sums = tally(model.log_prob, vocabulary, text, progress)
+    heard = Heard(model.log_prob)
+    sums = tally(heard, vocabulary, text, progress)
     base = tally(unigram(vocabulary, train) if train else uniform(vocabulary), vocabulary, text)
     undefined = "the text is empty" if sums.tokens == 0 else ""
     if sums.impossible:
@@ -219,7 +254,13 @@ def measure(
     policy = f"{terms['unknown_share']:.2%} {POLICY}"
 
     def score(
-        unit: str, value: float, against: float, total: int, items: str, undefined: str
+        unit: str,
+        value: float,
+        against: float,
+        total: int,
+        items: str,
+        undefined: str,
+        interval: bootstrap.Interval | None = None,
     ) -> Score:
         return Score(
             f"{unit}.{split}",
@@ -232,6 +273,7 @@ def measure(
             undefined=undefined,
             baselines=(_baseline(against if sums.tokens else None, train is not None),),
             details=terms,
+            interval=None if undefined else interval,
         )
 
     positions = sums.tokens + sums.ends
@@ -244,6 +286,7 @@ def measure(
             positions,
             "tokens and sentence ends",
             undefined,
+            heard.interval(),
         ),
         score(
             "bits_per_character",
@@ -290,4 +333,4 @@ def _counts(sums: Tally) -> dict[str, Any]:
 
 def _exp(value: float) -> float:
     """exp, with the largest float in place of an overflow."""
-    return math.exp(min(value, 709.0))
+    return math.exp(min(value, LARGEST))

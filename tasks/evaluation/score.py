@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ UNITS = {
     "bits_per_character": "lower",
     "spearman": "higher",
     "accuracy": "higher",
+    "purity": "higher",
 }
 """The units of scores, and which way is better."""
 
@@ -44,8 +45,11 @@ class Score:
         items: what the items are, "pairs".
         policy: what was done with unknown words and with case, in one line for people.
         undefined: why there is no value.
+        interval: the ends of its 95 % confidence interval (``bootstrap``); None where there is
+            none, as for a likelihood.
         baselines: what to hold it against, the most telling first.
-        details: everything else, as JSON.
+        details: everything else, as JSON. ``other_policies`` holds what the value would be if
+            unknown words were treated otherwise.
     """
 
     name: str
@@ -58,6 +62,7 @@ class Score:
     undefined: str = ""
     baselines: tuple[Baseline, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    interval: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
@@ -83,13 +88,25 @@ class Score:
         return show(self.value, self.unit)
 
     @property
+    def range(self) -> str:
+        """The confidence interval for people: "[0.31, 0.52]"; empty where there is none."""
+        return shown_range(self.interval, self.unit)
+
+    @property
+    def otherwise(self) -> str:
+        """For people: what other policies for unknown words would give, "as 0: 0.310"."""
+        others: Mapping[str, float | None] = self.details.get("other_policies", {})
+        return "; ".join(f"{name}: {show(value, self.unit)}" for name, value in others.items())
+
+    @property
     def line(self) -> str:
         """The whole score in one line for people, coverage and policy included."""
         unit = " Spearman" if self.unit == "spearman" else ""
-        parts = [f"{self.name}: {self.shown}{f' ({self.undefined})' if self.undefined else unit}"]
+        value = f"{self.shown} ({self.undefined})" if self.undefined else f"{self.shown}{unit}"
+        parts = [" ".join(filter(None, [f"{self.name}: {value}", self.range]))]
         parts += [f"{b.name} {show(b.value, self.unit)}" for b in self.baselines]
         covered = f"{self.scored:,} of {self.total:,} {self.items} ({self.coverage:.1%})"
-        return " | ".join([*parts, covered, self.policy])
+        return " | ".join(filter(None, [*parts, covered, self.policy, self.otherwise]))
 
     def beside(self, baseline: Baseline) -> Score:
         """The same score with one more baseline."""
@@ -103,7 +120,9 @@ class Score:
     def from_json(value: Mapping[str, Any]) -> Score:
         """The score that ``to_json`` wrote."""
         baselines = tuple(Baseline(**baseline) for baseline in value["baselines"])
-        return Score(**{**value, "baselines": baselines})
+        ends = value.get("interval")
+        interval = (float(ends[0]), float(ends[1])) if ends else None
+        return Score(**{**value, "baselines": baselines, "interval": interval})
 
 
 LEAST_SCORED = 20
@@ -151,6 +170,10 @@ TERMS: dict[str, dict[str, str]] = {
         "case_policy": "they treat case differently",
         "candidates": "they choose among different numbers of words",
     },
+    "purity": {
+        "covered": "they cover different words",
+        "case_policy": "they treat case differently",
+    },
 }
 """What must agree for two scores to compare, and what it means where it does not."""
 
@@ -162,3 +185,8 @@ def show(value: float | None, unit: str) -> str:
     if unit == "accuracy":
         return f"{value:.1%}" if value >= 0.001 or value == 0 else f"{value:.3%}"
     return f"{value:,.1f}" if unit == "perplexity" else f"{value:.3f}"
+
+
+def shown_range(interval: Sequence[float] | None, unit: str) -> str:
+    """An interval for people: "[0.31, 0.52]"; empty where there is none."""
+    return f"[{', '.join(show(end, unit) for end in interval)}]" if interval else ""

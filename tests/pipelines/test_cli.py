@@ -206,3 +206,13 @@ def test_evaluate_asks_for_something_to_evaluate_on(cli: Cli, trained: Any, tmp_
     pairs.write_text("ship\tsailor\t7.5\nwave\trope\t2.0\ngull\tisland\t4.0\n")
     check(cli("evaluate", model, "--similarity", str(pairs)), 0, "3 of 3 pairs")
     check(cli("evaluate", model, "--similarity", "/none.tsv"), 2, "/none.tsv")
+    check(cli("evaluate", model, "--categorization", "ap"), 2, "--sets")
+    (tmp_path / "pulled").mkdir()
+    copy = str(tmp_path / "pulled" / "sea")
+    assert cli("pull", model, "--out", copy).code == 0
+    two = ("evaluate", model, copy, "--similarity", str(pairs))
+    check(cli(*two), 0, "mean ± sd")
+    check(cli(*two), 0, "undefined, 3 of 3 covered by both")
+    both = json.loads(cli(*two, "--json").out)
+    assert [len(one["scores"]) for one in both["models"]] == [1, 1]
+    assert both["spread"][0]["name"] == both["difference"][0]["name"] == "similarity.pairs"

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tasks.evaluation.score import Score
 from tasks.mlflow_client import connect
 from tasks.registry import Registered, check_name, find_version, list_models, open_model, register
 from tasks.store import Store
+from tasks.versions import replicates
 from tests.tasks.trained import train_small
 
 SMALL = Word2vec(dim=6, min_count=1)
@@ -70,6 +72,36 @@ def test_one_version_for_every_content(store: Store, tracking_uri: str) -> None:
     # The older version comes back, and the newer one stays the challenger.
     enter(store, tracking_uri, name, first, SCORE)
     assert find_version(f"{name}@challenger", tracking_uri).version == 2
+
+
+def test_seeds_of_one_setting_are_known_as_such(store: Store, tracking_uri: str) -> None:
+    name = "seeds"
+    for seed in (1, 2, 3):
+        enter(store, tracking_uri, name, train_small(store, SMALL, seed=seed), SCORE)
+    enter(store, tracking_uri, name, train_small(store, replace(SMALL, dim=7)), SCORE)
+    enter(store, tracking_uri, "other-seeds", train_small(store, SMALL), SCORE)
+
+    def same(version: int) -> list[int]:
+        found = find_version(f"{name}/{version}", tracking_uri)
+        return [one.version for one in replicates(found, tracking_uri)]
+
+    assert [same(version) for version in (1, 3, 4)] == [[1, 2, 3], [1, 2, 3], [4]]
+    before = replace(find_version(f"{name}/1", tracking_uri), tags={})
+    assert replicates(before, tracking_uri) == [before]
+
+
+def test_scores_longer_than_a_tag_keep_all_but_their_parts(
+    store: Store, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = replace(SCORE, details={"covered": "x", "sections": {str(i): i for i in range(99)}})
+    monkeypatch.setattr(registry, "LONGEST_TAG", 400)
+    model = train_small(store, SMALL)
+    found = enter(store, tracking_uri, "long-scores", model, long)
+    (kept,) = find_version("long-scores/1", tracking_uri).scores
+    assert kept == replace(long, details={"covered": "x"})
+    client = connect(tracking_uri)
+    with open(client.download_artifacts(found.run_id, "scores.json")) as file:
+        assert Score.from_json(json.load(file)[0]) == long
 
 
 def test_a_name_with_a_number_is_read_back(store: Store, tracking_uri: str) -> None:

@@ -21,6 +21,7 @@ from rich.console import Console
 from tasks import charts
 from tasks.artifacts import Artifact
 from tasks.corpus import Corpus, CorpusConfig
+from tasks.evaluation.compare import spreads
 from tasks.evaluation.score import Baseline, Score
 from tasks.leaderboard import duration, standing
 from tasks.report import (
@@ -58,7 +59,16 @@ def similarity(value: float, covered: str, scored: int = 300) -> Score:
     return Score(
         "similarity.wordsim353", value, "spearman", scored, 353, "pairs", "unknown pairs skipped",
         baselines=(Baseline("random", 0.013, "mean of 20 tables"),),
-        details={"covered": covered, "case_policy": "case ignored"},
+        details={
+            "covered": covered, "case_policy": "case ignored",
+            "other_policies": {"unknown pairs as 0": 0.1, "unknown words as the mean vector": None},
+            "bands": [
+                {"band": "1 to 9", "scored": 4, "total": 30, "value": None,
+                 "undefined": "only 4 pairs <covered>", "interval": None},
+                {"band": "10 to 99", "scored": 296, "total": 300, "value": -0.2,
+                 "undefined": "", "interval": [-0.3, 0.1]},
+            ],
+        },
     )  # fmt: skip
 
 
@@ -110,6 +120,22 @@ def test_places_go_to_what_compares() -> None:
     assert places(*scores, perplexity(90.0, "b")) == [3, 1, 1, None]
     assert places(similarity(0.1, "p"), similarity(0.4, "q", 290)) == [None, None]
     assert places(perplexity(181.0, "a"), perplexity(None, "a")) == [1, None]
+
+
+def test_intervals_and_seeds_are_shown_where_there_is_room() -> None:
+    ranged = replace(similarity(0.412, "p"), interval=(0.31, 0.498))
+    over = spreads([[ranged], [similarity(0.4, "p")]])
+    rows = [replace(WORD2VEC, scores=(ranged, analogy()), spreads=over)]
+    wide, narrow = shown(rows, 160), shown(rows, 60)
+    assert "[0.310, 0.498]" in wide
+    assert "[0.310" not in narrow
+    for text in (wide, narrow, leaderboard_markdown(rows)):
+        assert "over 2 seeds: wordsim353 0.406 ± 0.008" in " ".join(text.split())
+    assert "[0.310, 0.498]" in leaderboard_markdown(rows)
+    assert leaderboard_json(rows)[0]["scores"][0]["interval"] == (0.31, 0.498)
+    # Figures on different pairs have no common mean.
+    mixed = spreads([[ranged], [similarity(0.4, "q")]])
+    assert "seeds" not in shown([replace(WORD2VEC, spreads=mixed)], 160)
 
 
 def test_what_is_not_ranked_is_marked_and_says_why() -> None:
@@ -264,6 +290,11 @@ def test_the_report_is_one_sound_file_that_tells_everything(store: Store, tmp_pa
     ):  # fmt: skip
         assert expected in text, expected
     assert "nan" not in page.replace("nano", "").lower()
+    for part in (
+        "by the count of the rarer word", "10 to 99", "-0.200 of 296 of 300",
+        "unknown pairs as 0: 0.100; unknown words as the mean vector: undefined",
+    ):  # fmt: skip
+        assert part in page
 
 
 def test_a_report_without_models_steps_or_store(store: Store, tmp_path: Path) -> None:

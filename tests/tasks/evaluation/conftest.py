@@ -8,5 +8,5 @@ import pytest
 @pytest.fixture(autouse=True)
 def small_sets_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test of the limit itself sets it back."""
-    for module in ("similarity", "analogy"):
+    for module in ("similarity", "analogy", "categorization", "outliers", "compare"):
         monkeypatch.setattr(f"tasks.evaluation.{module}.LEAST_SCORED", 1)

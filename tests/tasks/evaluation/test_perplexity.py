@@ -95,6 +95,25 @@ def test_by_hand() -> None:
     assert Score.from_json(score.to_json()) == score
 
 
+def test_an_interval_is_that_of_sentences_or_of_runs_of_them() -> None:
+    rng = np.random.default_rng(0)
+    short = [["a"] * int(n) for n in rng.integers(1, 9, 400)]
+    model = fixed({"a": 1}, **{"a": 0.25, UNK: 0.5, EOS: 0.25})
+    alike, _ = measure("x", model, tokens(short))
+    # A token is as likely as an end here, so nothing depends on what is drawn.
+    assert alike.interval == pytest.approx((alike.value, alike.value))
+    mixed = [["a", "b"][int(n) % 2 :][:1] * int(n) for n in rng.integers(1, 9, 3000)]
+    uneven = fixed({"a": 1, "b": 1}, **{**HALVES, "b": 1 / 16})
+    whole, _ = measure("x", uneven, tokens(mixed[:1000], mixed[1000:]))
+    low, high = whole.interval
+    assert low < whole.value < high
+    part, bits = measure("x", uneven, tokens(mixed[:300]))
+    assert part.interval[1] - part.interval[0] > 2 * (high - low)
+    assert bits.interval is None
+    few, _ = measure("x", uneven, tokens(mixed[:5]))
+    assert (few.value is None, few.interval) == (False, None)
+
+
 def test_without_the_training_text_the_baseline_is_uniform() -> None:
     model = fixed({"a": 3, "b": 1}, **HALVES)
     score, _ = measure("x", model, tokens(TEXT))

@@ -1,0 +1,123 @@
+"""What ``lexloom evaluate`` answers about one model or several, as values and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from models.family import Progress
+from tasks.evaluation import Score, evaluate_files
+from tasks.evaluation.compare import Difference, Spread, differences, spreads
+from tasks.evaluation.lexicon import Words
+from tasks.evaluation.names import Kind, files_of, find_set
+from tasks.evaluation.score import show, shown_range
+from tasks.registry import OpenedModel
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models with their scores on the same sets.
+
+    Attributes:
+        models: what they are called, with their scores.
+        spreads: of every score over the models; empty of one model.
+        differences: between two models; empty of any other number.
+    """
+
+    models: Mapping[str, tuple[Score, ...]]
+    spreads: tuple[Spread, ...] = ()
+    differences: tuple[Difference, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """One model with its scores; of several models also what is between them."""
+        listed = [
+            {"model": name, "scores": [score.to_json() for score in scores]}
+            for name, scores in self.models.items()
+        ]
+        if len(listed) == 1:
+            return listed[0]
+        return {
+            "models": listed,
+            "spread": [spread.to_json() for spread in self.spreads],
+            "difference": [difference.to_json() for difference in self.differences],
+        }
+
+
+def compare(
+    opened: Sequence[OpenedModel],
+    sets: Mapping[Kind, Sequence[str]],
+    folder: str,
+    texts: Sequence[Path],
+    restrict: int,
+    progress: Progress,
+) -> Comparison:
+    """Score models on sets and texts, and hold them against each other.
+
+    Raises:
+        InputError: a set cannot be found or used, or a model cannot answer what is asked.
+    """
+    opened = [*{one.reference: one for one in opened}.values()]
+    models = {
+        one.reference: evaluate_files(
+            one.model,
+            one.text,
+            sets=sets,
+            folder=folder,
+            texts=texts,
+            restrict=restrict,
+            progress=progress,
+        )
+        for one in opened
+    }
+    if len(models) == 1:
+        return Comparison(models)
+    found = list[Difference]()
+    if len(opened) == 2 and any(sets.values()):
+        words = Words(opened[0].model), Words(opened[1].model)
+        for kind, references in sets.items():
+            for reference in references:
+                name, path = find_set(reference, kind, folder)
+                files = files_of(path) if path.is_dir() else {"all": path}
+                found += differences(kind, name, files, words, restrict)
+    return Comparison(models, spreads([*models.values()]), tuple(found))
+
+
+def _bands(score: Score) -> Iterator[str]:
+    """A line for each band of frequency that a score of word pairs is told by."""
+    for band in score.details.get("bands", ()):
+        ends = shown_range(band["interval"], score.unit)
+        covered = f"{band['scored']:,} of {band['total']:,} {score.items}"
+        why = f"({band['undefined']})" * bool(band["undefined"])
+        values = " ".join(filter(None, [show(band["value"], score.unit), ends, why]))
+        yield f"  rarer word {band['band']}: {values} | {covered}"
+
+
+def comparison_table(comparison: Comparison) -> RenderableType:
+    """A line a score of one model; of several, a row a score and a column a model."""
+    if not comparison.spreads:
+        scores = [score for found in comparison.models.values() for score in found]
+        return Text("\n".join(line for score in scores for line in (score.line, *_bands(score))))
+    table = Table(box=None)
+    for heading in ("score", *comparison.models, "mean ± sd"):
+        table.add_column(Text(heading, overflow="fold"), overflow="fold")
+    notes = list[Text]()
+    for spread in comparison.spreads:
+        scores = [
+            next(s for s in found if s.name == spread.name) for found in comparison.models.values()
+        ]
+        cells = [f"{score.shown} {score.range}".rstrip() for score in scores]
+        mark = "*" * bool(spread.reason)
+        table.add_row(spread.name + mark, *cells, spread.shown)
+        if spread.reason:
+            notes.append(Text(f"* {spread.name}: {spread.reason}", "italic"))
+    between = " less ".join(comparison.models)
+    for difference in comparison.differences:
+        covered = f"{difference.scored:,} of {difference.total:,} covered by both"
+        notes.append(Text(f"{difference.name}: {between} {difference.shown}, {covered}"))
+    return Group(table, *notes)
