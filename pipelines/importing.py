@@ -15,11 +15,10 @@ from tasks.evaluation import (
     Evaluate,
     EvaluationConfig,
     Score,
-    WordSettings,
     check_sets,
     read_scores,
+    word_inputs,
 )
-from tasks.evaluation.sets import import_sets
 from tasks.importing.gathering import Errors
 from tasks.importing.steps import Format, import_model
 from tasks.models import read_capabilities
@@ -133,10 +132,6 @@ def _scores(runner: Runner, model: Artifact, config: EvaluationConfig) -> tuple[
     store = runner.store
     if "embeds_words" not in read_capabilities(store.reader(model)):
         return ()
-    inputs = {
-        "model": model,
-        **import_sets(store, config.similarity, "similarity"),
-        **import_sets(store, config.analogy, "analogy"),
-    }
-    words = WordSettings(config.restrict, config.case, config.neighbours)
-    return read_scores(store.reader(runner.run(EVALUATE, inputs, Evaluate(words))))
+    sets, words = word_inputs(store, config)
+    scored = runner.run(EVALUATE, {"model": model, **sets}, Evaluate(words))
+    return read_scores(store.reader(scored))
