@@ -41,7 +41,7 @@ def lock(extras: str, path: Path, title: str) -> None:
 if __name__ == "__main__":
     lock("sample,s3", ROOT / "requirements.lock", "Everything that lexloom needs at run time")
     lock(
-        "sample,s3,segmenters,dev",
+        "sample,s3,segmenters,ann,dev",
         ROOT / "requirements-dev.lock",
         "The same with what its tests need",
     )

@@ -356,6 +356,28 @@ class EmbedsWords(Protocol):
         ...
 
 
+TableName = Literal["input", "output", "sum"]
+"""A table of word vectors: that of words, that of words as targets or contexts, or both added."""
+
+
+@runtime_checkable
+class HasTables(Protocol):
+    """Keeps its word vectors in tables, which may be chosen from (``models.tables``)."""
+
+    @property
+    def own_table(self) -> TableName:
+        """The table that ``word_vectors`` takes."""
+        ...
+
+    def tables(self) -> Mapping[Literal["input", "output"], NDArray[np.float32]]:
+        """(V, D) float32, a row a word in the order of ``vocabulary.words``; never copies.
+
+        Widths may differ. Tables whose rows are no words, such as the inner nodes of a tree, are
+        not among them.
+        """
+        ...
+
+
 @runtime_checkable
 class Scores(Protocol):
     """Gives the probability of text."""

@@ -39,6 +39,7 @@ from models.family import (
     State,
     Style,
     SweepStats,
+    TableName,
     Unit,
     Want,
     WantsCooccurrence,
@@ -134,6 +135,18 @@ class Model:
             if self.config.vectors in (side, "sum")
         )
         return vectors
+
+    @property
+    def own_table(self) -> TableName:
+        """As ``vectors`` says."""
+        return self.config.vectors
+
+    def tables(self) -> Mapping[Literal["input", "output"], NDArray[np.float32]]:
+        """Vectors of words and of contexts."""
+        return {
+            "input": self._arrays["input_vectors"],
+            "output": self._arrays["output_vectors"],
+        }
 
     @property
     def epochs(self) -> int:

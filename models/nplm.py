@@ -36,6 +36,7 @@ from models.family import (
     State,
     StepOutput,
     Style,
+    TableName,
     Want,
     WantsTokens,
     WantsVocabulary,
@@ -238,6 +239,19 @@ class Nplm(nn.Module):
         vectors: NDArray[np.float32] = self.C.detach().cpu().numpy()[ids]
         vectors[ids == self.vocabulary.unknown] = np.nan
         return vectors
+
+    @property
+    def own_table(self) -> TableName:
+        """A word's vector is its features."""
+        return "input"
+
+    def tables(self) -> Mapping[Literal["input", "output"], NDArray[np.float32]]:
+        """The features C, (V, M), and the output weights U, (V, H), of the words."""
+        first = len(self.vocabulary.reserved)
+        return {
+            "input": self.C.detach().cpu().numpy()[first:],
+            "output": self.U.detach().cpu().numpy()[first:],
+        }
 
     def state(self) -> State:
         """The parameters by the names of the paper."""

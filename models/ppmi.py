@@ -30,6 +30,7 @@ from models.family import (
     Report,
     State,
     Style,
+    TableName,
     Want,
     WantsCooccurrence,
     WantsVocabulary,
@@ -113,6 +114,15 @@ class Model:
         vectors = np.full((len(ids), self.config.dim), np.nan, np.float32)
         vectors[ids >= 0] = self.vectors[ids[ids >= 0]]
         return vectors
+
+    @property
+    def own_table(self) -> TableName:
+        """There is one table only."""
+        return "input"
+
+    def tables(self) -> Mapping[Literal["input", "output"], NDArray[np.float32]]:
+        """The word vectors."""
+        return {"input": self.vectors}
 
     def fit(self, inputs: Inputs) -> Report:
         """Compute the vectors.

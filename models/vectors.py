@@ -1,7 +1,8 @@
-"""Questions to word vectors: similarity, neighbours and analogies. All static families share it.
+"""Arithmetic of word vectors: similarity, neighbours and analogies over whole tables.
 
 The functions take matrices of *unit rows* (see ``unit``), so that a product is a cosine. They need
-numpy only: evaluation, the command line and models pulled from the registry run this same code.
+numpy only. Evaluation asks many questions at once by them; ``models.word_vectors`` answers single
+ones from tables that may be too large to copy.
 
 Analogies "a is to b as c is to ?" are answered in the two ways of Levy and Goldberg (2014),
 "Linguistic regularities in sparse and explicit word representations":
@@ -82,41 +83,16 @@ def neighbours(
     """
     cosines = units @ unit(vector)
     cosines[np.asarray(exclude, dtype=np.int64)] = -np.inf
-    return _best(cosines, min(k, len(units) - len(set(exclude))))
-
-
-def analogy(
-    units: Matrix, a: int, b: int, c: int, k: int, method: Method = "3cosadd"
-) -> tuple[Ids, Matrix]:
-    """The answers to "a is to b as c is to ?".
-
-    Args:
-        units: (V, D) unit rows.
-        a: id of a word, as are ``b`` and ``c``.
-        b: related to ``a`` as the answer is to ``c``.
-        c: the word asked about.
-        k: how many answers.
-        method: 3CosAdd scores by the cosine with ``b - a + c``, 3CosMul by its quotient.
-
-    Returns:
-        (k,) ids and their scores, best first; equal scores in the order of ids.
-    """
-    if method == "3cosadd":
-        scores = units @ unit(units[b] - units[a] + units[c])
-    else:
-        table = _shifted(units)
-        scores = (table @ table[b]) * (table @ table[c]) / (table @ table[a] + np.float32(EPSILON))
-    scores[[a, b, c]] = -np.inf
-    return _best(scores, min(k, len(units) - len({a, b, c})))
+    return best(cosines, min(k, len(units) - len(set(exclude))))
 
 
 def analogies(units: Matrix, questions: Ids, method: Method = "3cosadd") -> Ids:
-    """The best answer to each of many questions.
+    """The best answer to each of many questions "a is to b as c is to ?".
 
     Args:
         units: (V, D) unit rows; cut them first to answer among the most frequent words only.
         questions: (Q, 3) ids ``a, b, c``, all below V.
-        method: see ``analogy``.
+        method: 3CosAdd scores by the cosine with ``b - a + c``, 3CosMul by its quotient.
 
     Returns:
         (Q,) ids; the smallest where scores are equal.
@@ -174,8 +150,8 @@ def _shifted(units: Matrix) -> Matrix:
     return table / np.float32(2**0.5)
 
 
-def _best(scores: Matrix, k: int) -> tuple[Ids, Matrix]:
-    """The k largest of (V,) scores, largest first, equal ones by id."""
+def best(scores: Matrix, k: int) -> tuple[Ids, Matrix]:
+    """The k largest of (V,) scores with their ids, largest first, equal ones by id."""
     if k <= 0:
         return np.empty(0, np.int64), np.empty(0, np.float32)
     threshold = np.partition(scores, len(scores) - k)[len(scores) - k]

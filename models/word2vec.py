@@ -43,6 +43,7 @@ from models.family import (
     State,
     Style,
     SweepStats,
+    TableName,
     Unit,
     Want,
     WantsTokens,
@@ -196,6 +197,17 @@ class Model:
         vectors = np.full((len(ids), self.config.dim), np.nan, np.float32)
         vectors[ids >= 0] = self.input[ids[ids >= 0]]
         return vectors
+
+    @property
+    def own_table(self) -> TableName:
+        """A word's vector is that of its input."""
+        return "input"
+
+    def tables(self) -> Mapping[Literal["input", "output"], NDArray[np.float32]]:
+        """``input``, and ``output`` where its rows are words."""
+        if self.config.outputs == "nodes":
+            return {"input": self.input}
+        return {"input": self.input, "output": self.output}
 
     @property
     def epochs(self) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,61 +16,126 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from models import vectors
-from models.family import EmbedsWords, Scores
+from models.expressions import signed_words
+from models.family import Scores
+from models.tables import Choice
 from models.text import Sentences
+from models.vectors import Method
+from models.word_vectors import UnknownWord
 from pipelines.cli_common import UNFOLDED
 from tasks.errors import InputError
-from tasks.evaluation import nearest
+from tasks.questions import approximate_word_vectors, unknown_word, word_vectors
 from tasks.registry import OpenedModel, Version
 
 Ranking = list[tuple[str, float]]
 
 
-def neighbours(opened: OpenedModel, words: Sequence[str], k: int) -> dict[str, Ranking]:
-    """The nearest words of each word.
+def neighbours(
+    opened: OpenedModel,
+    asked: Sequence[str],
+    k: int,
+    choice: Choice = "own",
+    approximate: Callable[[float], None] | None = None,
+) -> dict[str, Ranking]:
+    """The nearest words of each word, or of each signed sum of words.
+
+    Args:
+        opened: the model.
+        asked: words, or sums such as ``king - boy + girl``.
+        k: neighbours of each.
+        choice: which of the model's vectors.
+        approximate: told which share of the neighbours a search by a graph finds, which then
+            answers; None for an exact search.
 
     Raises:
-        InputError: the model has no word vectors, or none for one of the words.
+        ConfigError: the library that an approximate search takes is not installed.
+        InputError: the model has no word vectors, or none for one of the words; or something is
+            neither a word nor a sum of words.
     """
-    _embeds(opened)
-    found = nearest(opened.model, words, k=k)
-    for word in words:
-        if word not in found:
-            raise _unknown(opened, word)
-    return {word: list(ranking) for word, ranking in found.items()}
+    if approximate:
+        vectors, recall = approximate_word_vectors(opened, choice)
+        approximate(recall)
+    else:
+        vectors = word_vectors(opened, choice)
+    with _answering(opened):
+        signed = {text: signed_words(text, vectors.knows) for text in asked}
+        means = [
+            vectors.mean_vector([word for _, word in terms], [weight for weight, _ in terms])
+            for terms in signed.values()
+        ]
+        words = [[word for _, word in terms] for terms in signed.values()]
+        found = vectors.nearest(np.stack(means), k, words)
+    return dict(zip(signed, found, strict=True))
 
 
 def analogy(
-    opened: OpenedModel, question: tuple[str, str, str], k: int, method: vectors.Method
+    opened: OpenedModel,
+    question: tuple[str, str, str],
+    k: int,
+    method: Method,
+    choice: Choice = "own",
 ) -> Ranking:
     """The best answers to "a is to b as c is to ?".
 
     Raises:
-        InputError: the model has no word vectors, or does not know one of the words.
+        InputError: the model has no word vectors, or none for one of the words.
     """
-    model, vocabulary = _embeds(opened), opened.model.vocabulary
-    ids = []
-    for word in question:
-        if word not in vocabulary:
-            raise _unknown(opened, word)
-        ids.append(vocabulary.words.index(word))
-    units = vectors.unit(model.word_vectors(vocabulary.words))
-    answers, scores = vectors.analogy(units, ids[0], ids[1], ids[2], k, method)
-    return [(vocabulary.words[i], float(s)) for i, s in zip(answers, scores, strict=True)]
+    vectors = word_vectors(opened, choice)
+    with _answering(opened):
+        return vectors.analogy(*question, k, method)
 
 
-def similarity(opened: OpenedModel, first: str, second: str) -> float:
-    """The cosine of two words.
+def similarity(
+    opened: OpenedModel,
+    first: str,
+    second: str,
+    pair: tuple[str, str] | None = None,
+    choice: Choice = "own",
+) -> float:
+    """The cosine of two words or of the means of two sets of words, or of two offsets.
+
+    Args:
+        opened: the model.
+        first: a word, or words with spaces between them.
+        second: as the first.
+        pair: two words; then first and second are words too, and the cosine is that of the ways
+            from the first to the second of either pair.
+        choice: which of the model's vectors.
 
     Raises:
         InputError: the model has no word vectors, or none for one of the words.
     """
-    pair = _embeds(opened).word_vectors([first, second])
-    for word, vector in zip((first, second), pair, strict=True):
-        if not np.isfinite(vector).all():
-            raise _unknown(opened, word)
-    return float(vectors.similarity(pair[0], pair[1]))
+    vectors = word_vectors(opened, choice)
+    with _answering(opened):
+        if pair is not None:
+            return vectors.offset_similarity((first, second), pair)
+        sets = [[text] if vectors.knows(text) else text.split() for text in (first, second)]
+        return vectors.n_similarity(*sets)
+
+
+def odd_one_out(opened: OpenedModel, words: Sequence[str], choice: Choice = "own") -> Ranking:
+    """The words by their cosine with the mean of all; the last one is the odd one out.
+
+    Raises:
+        InputError: the model has no word vectors, or none for one of the words.
+    """
+    vectors = word_vectors(opened, choice)
+    with _answering(opened):
+        return vectors.doesnt_match(words)
+
+
+def rank(
+    opened: OpenedModel, word: str, other: str, choice: Choice = "own"
+) -> tuple[int, list[str]]:
+    """The place of the other among the neighbours of a word, and the words that are nearer.
+
+    Raises:
+        InputError: the model has no word vectors, or none for one of the words.
+    """
+    vectors = word_vectors(opened, choice)
+    with _answering(opened):
+        closer = vectors.closer_than(word, other)
+    return len(closer) + 1, closer
 
 
 def surprise(opened: OpenedModel, text: str) -> dict[str, Any]:
@@ -121,22 +187,15 @@ def from_stdin() -> str:
         ) from None
 
 
-def _embeds(opened: OpenedModel) -> EmbedsWords:
-    if not isinstance(opened.model, EmbedsWords):
-        raise InputError(
-            "this model has no word vectors",
-            where=opened.reference,
-            remedy="ask a model of another family, such as word2vec",
-        )
-    return opened.model
-
-
-def _unknown(opened: OpenedModel, word: str) -> InputError:
-    remedy = "words are compared as they are written"
-    for form in (word.lower(), word.capitalize(), word.upper()):
-        if form in opened.model.vocabulary:
-            remedy = f"it knows {form!r}"
-    return InputError(f"the model does not know {word!r}", where=opened.reference, remedy=remedy)
+@contextmanager
+def _answering(opened: OpenedModel) -> Iterator[None]:
+    """What a question cannot be answered for, as an error of ours."""
+    try:
+        yield
+    except UnknownWord as unknown:
+        raise unknown_word(opened, unknown.word) from None
+    except ValueError as error:
+        raise InputError(str(error), where=opened.reference) from None
 
 
 # --- tables ---------------------------------------------------------------------------------
@@ -189,6 +248,13 @@ def ranking_table(answer: Ranking) -> Table:
     """Words with their scores."""
     rows = [(word, Text(f"{score:.3f}", "dim")) for word, score in answer]
     return _table("", "", rows=rows, header=False)
+
+
+def rank_line(place: int, closer: Sequence[str], k: int) -> str:
+    """A rank, with the first k of the words that are nearer."""
+    shown, more = ", ".join(closer[:k]), len(closer) - k
+    rest = f" and {more:,} more" if more > 0 else ""
+    return f"rank {place:,}" + (f"; nearer: {shown}{rest}" if shown else "")
 
 
 def surprise_table(answer: Mapping[str, Any]) -> RenderableType:

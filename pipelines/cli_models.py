@@ -15,7 +15,8 @@ models = typer.Typer(
     help="Registered models: list, show, promote, roll back.", no_args_is_help=True
 )
 query = typer.Typer(
-    help="Ask a model: neighbours, analogies, similarity, perplexity.", no_args_is_help=True
+    help="Ask a model: neighbours, analogies, similarity, odd one out, rank, perplexity.",
+    no_args_is_help=True,
 )
 
 
@@ -56,6 +57,21 @@ class Method(enum.StrEnum):
 
     add = "3cosadd"
     mul = "3cosmul"
+
+
+class Vectors(enum.StrEnum):
+    """The tables of word vectors that a model may have."""
+
+    own = "own"
+    input = "input"
+    output = "output"
+    sum = "sum"
+
+
+WhichVectors = Annotated[
+    Vectors,
+    typer.Option("--vectors", help="Of a model with two tables: which, or both added"),
+]
 
 
 # --- models ---------------------------------------------------------------------------------
@@ -129,6 +145,7 @@ def pull(
     model: Model,
     target: Annotated[Path, typer.Option("--out", help="File or folder to write")],
     format: Annotated[Format, typer.Option("--format", help="What to write")] = Format.native,
+    vectors: WhichVectors = Vectors.own,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there")] = False,
     home: Home = None,
     verbose: Verbose = False,
@@ -145,6 +162,7 @@ def pull(
             format.value,
             target,
             tracking_uri=settings.tracking_uri,
+            vectors=vectors.value,
             force=force,
             progress=lambda done, total, unit: watch.advance("pull", done, total, unit),
             note=lambda text: console.print(f"  {text}", highlight=False, markup=False),
@@ -275,18 +293,30 @@ def evaluate(
 @query.command()
 def neighbours(
     model: Model,
-    words: Annotated[list[str], typer.Argument(help="Words")],
+    words: Annotated[list[str], typer.Argument(help="Words, or sums: 'king - boy + girl'")],
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours of each")] = 10,
+    vectors: WhichVectors = Vectors.own,
+    approximate: Annotated[
+        bool, typer.Option("--approximate", help="Search by a graph, which may miss some")
+    ] = False,
     home: Home = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """The words whose vectors are nearest."""
-    settings, _ = begin(verbose)
+    """The words whose vectors are nearest, to a word or to a signed sum of words.
+
+    A sign counts as one between spaces; a word may have a weight: 'paris - 0.5 * france'.
+    """
+    settings, console = begin(verbose)
     from pipelines import answers
     from tasks.registry import open_model
 
-    answer = answers.neighbours(open_model(model, settings.tracking_uri), words, k)
+    def tell(recall: float) -> None:
+        console.print(f"approximate: finds {recall:.1%} of the ten nearest, as measured here")
+
+    opened = open_model(model, settings.tracking_uri)
+    told = tell if approximate else None
+    answer = answers.neighbours(opened, words, k, vectors.value, told)
     print_json(answer) if as_json else out().print(answers.neighbours_table(answer))
 
 
@@ -298,6 +328,7 @@ def analogy(
     c: Annotated[str, typer.Argument(help="... c is to the answer")],
     k: Annotated[int, typer.Option("-k", min=1, help="Answers")] = 5,
     method: Annotated[Method, typer.Option(help="How the answer is found")] = Method.add,
+    vectors: WhichVectors = Vectors.own,
     home: Home = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -308,26 +339,80 @@ def analogy(
     from tasks.registry import open_model
 
     opened = open_model(model, settings.tracking_uri)
-    answer = answers.analogy(opened, (a, b, c), k, method.value)
+    answer = answers.analogy(opened, (a, b, c), k, method.value, vectors.value)
     print_json(answer) if as_json else out().print(answers.ranking_table(answer))
 
 
 @query.command()
 def similarity(
     model: Model,
-    first: Annotated[str, typer.Argument(help="A word")],
+    first: Annotated[str, typer.Argument(help="A word, or several: 'red green blue'")],
     second: Annotated[str, typer.Argument(help="Another")],
+    pair: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--pair", help="Two words: compare the way from FIRST to SECOND with that between them"
+        ),
+    ] = None,
+    vectors: WhichVectors = Vectors.own,
     home: Home = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """The cosine of the vectors of two words."""
+    """The cosine of two words, of the means of two sets of words, or of two offsets."""
     settings, _ = begin(verbose)
     from pipelines import answers
     from tasks.registry import open_model
 
-    cosine = answers.similarity(open_model(model, settings.tracking_uri), first, second)
+    opened = open_model(model, settings.tracking_uri)
+    cosine = answers.similarity(opened, first, second, pair, vectors.value)
     print_json({"cosine": cosine}) if as_json else out().print(f"{cosine:.4f}")
+
+
+@query.command("odd-one-out")
+def odd_one_out(
+    model: Model,
+    words: Annotated[list[str], typer.Argument(help="Words")],
+    vectors: WhichVectors = Vectors.own,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """The word that goes least with the others: the last one, by the cosine with their mean."""
+    settings, _ = begin(verbose)
+    from pipelines import answers
+    from tasks.registry import open_model
+
+    answer = answers.odd_one_out(open_model(model, settings.tracking_uri), words, vectors.value)
+    if as_json:
+        print_json({"odd": answer[-1][0], "words": answer})
+    else:
+        out().print(answers.ranking_table(answer))
+
+
+@query.command()
+def rank(
+    model: Model,
+    word: Annotated[str, typer.Argument(help="A word")],
+    other: Annotated[str, typer.Argument(help="Another")],
+    k: Annotated[int, typer.Option("-k", min=0, help="Nearer words to show")] = 10,
+    vectors: WhichVectors = Vectors.own,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Which neighbour of WORD the OTHER is, and the words that are nearer."""
+    settings, _ = begin(verbose)
+    from pipelines import answers
+    from tasks.registry import open_model
+
+    opened = open_model(model, settings.tracking_uri)
+    place, closer = answers.rank(opened, word, other, vectors.value)
+    if as_json:
+        print_json({"rank": place, "closer": closer[:k]})
+    else:
+        line = answers.rank_line(place, closer, k)
+        out().print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 @query.command()

@@ -13,6 +13,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,11 @@ FILES = (CONFIG, TEXT, VOCABULARY, WEIGHTS)
 FOLDER_FORMAT = 1
 """The version of the folder's format; a reader refuses any other."""
 FOLDER_MANIFEST = "manifest.json"
+CHECKED = ".checked.json"
+"""Beside large files: which of them were whole when they were last read, so as not to read them at
+every opening."""
+WORTH_A_MARK = 64 * 2**20
+"""Bytes of a model's files; fewer are hashed in no time."""
 
 
 def write_folder_manifest(folder: Path, about: Mapping[str, Any]) -> None:
@@ -88,10 +94,31 @@ def check_folder(folder: Path) -> dict[str, Any]:
         if path.stat().st_size != entry["size"]:
             problem = f"{path.stat().st_size} bytes long, not {entry['size']}"
             raise InputError(problem, where=str(path), remedy=remedy)
-        if file_hash(path) != entry["sha256"]:
+    marks = {str(entry["name"]): _mark(folder, entry) for entry in manifest["files"]}
+    if marks == _marks(folder):
+        return manifest
+    for name, (digest, *_) in marks.items():
+        if file_hash(folder / name) != digest:
             problem = "this file is damaged: its hash is not the one in the manifest"
-            raise InputError(problem, where=str(path), remedy=remedy)
+            raise InputError(problem, where=str(folder / name), remedy=remedy)
+    if sum(size for _, size, *_ in marks.values()) >= WORTH_A_MARK:
+        with suppress(OSError):  # it may lie where nobody can write
+            (folder / CHECKED).write_text(json.dumps(marks), "utf-8")
     return manifest
+
+
+def _mark(folder: Path, entry: Mapping[str, Any]) -> list[Any]:
+    """What tells that a file is the one that was checked before, as git's index does."""
+    state = (folder / str(entry["name"])).stat()
+    return [entry["sha256"], state.st_size, state.st_mtime_ns, state.st_ino]
+
+
+def _marks(folder: Path) -> dict[str, list[Any]]:
+    try:
+        marks: dict[str, list[Any]] = json.loads((folder / CHECKED).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return marks
 
 
 def file_hash(path: Path) -> str:

@@ -10,6 +10,7 @@ from typing import Literal
 from models.family import EmbedsWords, Model, Progress
 from models.fasttext import Model as Fasttext
 from models.ngram import Ngram
+from models.tables import Choice, choices, chosen
 from tasks.errors import InputError
 from tasks.export.arpa import write_arpa
 from tasks.export.aside import written_aside
@@ -61,6 +62,10 @@ EXPORTS: dict[Format, _Export] = {
 }
 
 
+WHOLE: tuple[Format, ...] = ("native", "fasttext")
+"""Formats that hold all tables of a model."""
+
+
 def formats(model: Model) -> tuple[Format, ...]:
     """The formats that a model can be pulled in."""
     return ("native", *(name for name, export in EXPORTS.items() if export.suits(model)))
@@ -72,6 +77,7 @@ def pull(
     out: Path,
     *,
     tracking_uri: str,
+    vectors: Choice = "own",
     force: bool = False,
     progress: Progress = lambda done, total, unit: None,
     note: Callable[[str], None] = lambda text: None,
@@ -83,6 +89,7 @@ def pull(
         format: to write it in.
         out: the folder (native) or file (any other format) to make.
         tracking_uri: of the MLflow.
+        vectors: which of a model's word vectors are written; the native format has them all.
         force: replace whatever is at ``out``; without it only a model that was pulled before is.
         progress: told about words.
         note: told what the format leaves out of the model.
@@ -110,14 +117,29 @@ def pull(
             where=opened.reference,
             remedy=f"it comes as {', '.join(formats(opened.model))}",
         )
+    model = _with_vectors(opened, vectors, format)
     with written_aside(out) as aside:
         if format == "native":
             _copy(opened, aside)
         else:
-            EXPORTS[format].write(opened.model, aside, progress)
-    if isinstance(opened.model, Fasttext) and format not in ("native", "fasttext"):
+            EXPORTS[format].write(model, aside, progress)
+    if isinstance(opened.model, Fasttext) and format not in WHOLE:
         note(f"{format} holds the vocabulary without n-grams: unknown words have no vector in it")
     return out
+
+
+def _with_vectors(opened: OpenedModel, vectors: Choice, format: Format) -> Model:
+    if vectors == "own":
+        return opened.model
+    if format in WHOLE or vectors not in choices(opened.model):
+        raise InputError(
+            f"{vectors} vectors of this model cannot be had in the format {format}",
+            where=opened.reference,
+            remedy=f"the {format} format has all tables of a model"
+            if format in WHOLE
+            else f"choose among {', '.join(choices(opened.model)) or 'none'}",
+        )
+    return chosen(opened.model, vectors)
 
 
 def _copy(opened: OpenedModel, folder: Path) -> None:

@@ -104,8 +104,9 @@ def _signature(model: Model) -> ModelSignature:
     string = DataType.string
     columns: list[ColSpec | TensorSpec] = []
     if isinstance(model, EmbedsWords):
-        names = ("word", "other", "a", "b", "c")
+        names = ("word", "other", "expression", "a", "b", "c", "d")
         columns += [ColSpec(string, name, required=False) for name in names]
+        columns += [ColSpec(Array(string), name, required=False) for name in ("words", "others")]
     if isinstance(model, Scores):
         columns.append(ColSpec(Array(string), "tokens", required=False))
         columns.append(ColSpec(string, "text", required=False))
@@ -113,6 +114,7 @@ def _signature(model: Model) -> ModelSignature:
         ParamSpec("task", string, _task(model)),
         ParamSpec("k", DataType.long, 10),
         ParamSpec("method", string, "3cosadd"),
+        ParamSpec("vectors", string, "own"),
     ]
     return ModelSignature(inputs=Schema(columns), params=ParamSchema(params))
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,15 +20,16 @@ from mlflow.pyfunc.model import PythonModel, PythonModelContext
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from models.expressions import signed_words
 from models.family import EmbedsWords, Scores
+from models.tables import Choice, choices
 from models.text import Sentences
-from models.vectors import Matrix, analogy, neighbours, similarity, unit
+from models.vectors import Method
 from models.vocabulary import Vocabulary
+from models.word_vectors import Ranked, UnknownWord, WordVectors
 from tasks.export.native import check_folder
 from tasks.normalize import Normalize, normalize_line
 from tasks.store import map_tensors
-
-Ranked = list[tuple[str, float]]
 
 
 class Pretrained(PythonModel):
@@ -37,29 +38,37 @@ class Pretrained(PythonModel):
     ``predict`` takes a row a question (a DataFrame, a dict of columns, or a list of dicts) and
     gives a row an answer. ``params={"task": ...}`` says what is asked:
 
-    ============  ==================  ======================================================
-    task          columns             answer
-    ============  ==================  ======================================================
-    vectors       word                ``vector``
-    neighbours    word                ``neighbours``, ``similarities``, best first
-    similarity    word, other         ``similarity``, the cosine
-    analogy       a, b, c             ``answers``, ``scores``: "a is to b as c is to ?"
-    log_prob      tokens or text      ``log_probs`` of each token and of the sentence end,
-                                      in nats, ``log_prob``, their sum, and ``unknown``,
-                                      how many tokens the model does not know
-    ============  ==================  ======================================================
+    =================  ==============  ===========================================================
+    task               columns         answer
+    =================  ==============  ===========================================================
+    vectors            word            ``vector``
+    neighbours         word            ``neighbours``, ``similarities``, best first
+    expression         expression      the same of a signed sum, ``king - boy + girl``
+    similarity         word, other     ``similarity``, the cosine
+    analogy            a, b, c         ``answers``, ``scores``: "a is to b as c is to ?"
+    offset_similarity  a, b, c, d      ``similarity`` of the ways from a to b and from c to d
+    n_similarity       words, others   ``similarity`` of the means of two lists of words
+    wmdistance         words, others   ``distance``, the word mover's
+    odd_one_out        words           ``word`` of a list, and ``words``, ``similarities`` of all
+    rank               word, other     ``rank`` of the other among the neighbours, and ``closer``
+    log_prob           tokens or text  ``log_probs`` of each token and of the sentence end,
+                                       in nats, ``log_prob``, their sum, and ``unknown``,
+                                       how many tokens the model does not know
+    =================  ==============  ===========================================================
 
-    More ``params``: ``k``, how many neighbours or answers (10), and ``method`` of analogies,
-    "3cosadd" or "3cosmul". An answer about a word that the model does not know is None. ``tokens``
-    is a list of strings; ``text``, one sentence as a string, is taken only where the text pipeline
-    of the model can be repeated without lexloom.
+    More ``params``: ``k``, how many neighbours or answers (10); ``method`` of analogies, "3cosadd"
+    or "3cosmul"; ``vectors``, which of the model's tables answers, "own", "input", "output" or
+    "sum". An answer about a word that the model does not know is None. ``tokens``, ``words`` and
+    ``others`` are lists of strings; ``text``, one sentence as a string, is taken only where the
+    text pipeline of the model can be repeated without lexloom.
 
     ``unwrap_python_model()`` of the loaded model gives this object, whose methods answer the same
-    questions one at a time.
+    questions one at a time; ``word_vectors()`` has more.
     """
 
     def __init__(self, family: Any) -> None:
         self._family = family
+        self._asked: dict[Choice, WordVectors] = {}
 
     def load_context(self, context: PythonModelContext) -> None:
         """Read the files of the model; none of them is a pickle."""
@@ -76,32 +85,46 @@ class Pretrained(PythonModel):
 
     # --- one question at a time ---
 
+    def word_vectors(self, vectors: Choice = "own") -> WordVectors:
+        """The word vectors, which answer all questions that gensim's ``KeyedVectors`` answer.
+
+        Raises:
+            MlflowException: the model has none, or not these.
+        """
+        there = choices(self.model)
+        if not there:
+            raise _refusal(f"a {self._title} model has no word vectors")
+        if vectors not in there:
+            raise _refusal(
+                f"a {self._title} model has no {vectors} vectors: choose among {', '.join(there)}"
+            )
+        if vectors not in self._asked:
+            self._asked[vectors] = WordVectors(self.model, vectors)
+        return self._asked[vectors]
+
     def vectors(self, words: Sequence[str]) -> NDArray[np.float32]:
         """(N, D) float32; a row of NaN for a word that the model does not know."""
-        return np.asarray(self._embeds.word_vectors(words), dtype=np.float32)
+        _ = self.word_vectors()
+        return np.asarray(self.model.word_vectors(words), dtype=np.float32)
 
     def neighbours(self, word: str, k: int = 10) -> Ranked | None:
         """The ``k`` words nearest to a word by cosine, with their cosines."""
-        vector = self.vectors([word])[0]
-        if not np.isfinite(vector).all():
-            return None
-        return self._named(neighbours(self._units, vector, k, exclude=self._rows([word])))
+        vectors = self.word_vectors()
+        return vectors.most_similar([word], k=k) if vectors.knows(word) else None
 
     def similarity(self, word: str, other: str) -> float | None:
         """The cosine of two words."""
-        first, second = self.vectors([word, other])
-        cosine = float(similarity(first, second))
-        return cosine if np.isfinite(cosine) else None
+        vectors = self.word_vectors()
+        return vectors.similarity(word, other) if _all_known(vectors, [word, other]) else None
 
     def analogy(
-        self, a: str, b: str, c: str, k: int = 10, method: Literal["3cosadd", "3cosmul"] = "3cosadd"
+        self, a: str, b: str, c: str, k: int = 10, method: Method = "3cosadd"
     ) -> Ranked | None:
         """The ``k`` best answers to "a is to b as c is to ?", with their scores."""
-        _ = self._embeds
-        rows = self._rows([a, b, c])
-        if len(rows) < 3:
+        vectors = self.word_vectors()
+        if not _all_known(vectors, [a, b, c]):
             return None
-        return self._named(analogy(self._units, rows[0], rows[1], rows[2], k, method))
+        return vectors.analogy(a, b, c, k, method)
 
     def log_prob(self, tokens: Sequence[str]) -> NDArray[np.float64]:
         """(T + 1,) log-probabilities in nats of the tokens of a sentence and of its end."""
@@ -144,18 +167,14 @@ class Pretrained(PythonModel):
     ) -> pd.DataFrame:
         """The answers to a table of questions; see the class."""
         params = params or {}
-        tasks: dict[str, Callable[[pd.DataFrame, dict[str, Any]], dict[str, list[Any]]]] = {
-            "vectors": self._vectors,
-            "neighbours": self._neighbours,
-            "similarity": self._similarities,
-            "analogy": self._analogies,
-            "log_prob": self._log_probs,
-        }
         default = "neighbours" if isinstance(self.model, EmbedsWords) else "log_prob"
         task = params.get("task") or default
-        if task not in tasks:
-            raise _refusal(f"there is no task {task!r}; there are {', '.join(tasks)}")
-        answers = tasks[task](model_input, params)
+        if task == "log_prob":
+            answers = self._log_probs(model_input)
+        elif task in QUESTIONS:
+            answers = self._about_words(QUESTIONS[task], model_input, params)
+        else:
+            raise _refusal(f"there is no task {task!r}; there are {', '.join(QUESTIONS)}, log_prob")
         # Left to itself, pandas makes NaN of None among numbers, which JSON does not know.
         return pd.DataFrame(
             {
@@ -164,37 +183,30 @@ class Pretrained(PythonModel):
             }
         )
 
-    def _vectors(self, table: pd.DataFrame, params: dict[str, Any]) -> dict[str, list[Any]]:
-        _ = self._embeds
-        (words,) = _columns(table, "word")
-        rows = self.vectors(words)
-        return {
-            "word": words,
-            "vector": [row.tolist() if np.isfinite(row).all() else None for row in rows],
-        }
-
-    def _neighbours(self, table: pd.DataFrame, params: dict[str, Any]) -> dict[str, list[Any]]:
-        _ = self._embeds
-        (words,) = _columns(table, "word")
-        found = [self.neighbours(word, int(params.get("k", 10))) for word in words]
-        return {"word": words, **_unzipped("neighbours", "similarities", found)}
-
-    def _similarities(self, table: pd.DataFrame, params: dict[str, Any]) -> dict[str, list[Any]]:
-        _ = self._embeds
-        words, others = _columns(table, "word", "other")
-        pairs = zip(words, others, strict=True)
-        return {"similarity": [self.similarity(word, other) for word, other in pairs]}
-
-    def _analogies(self, table: pd.DataFrame, params: dict[str, Any]) -> dict[str, list[Any]]:
-        k, method = int(params.get("k", 10)), params.get("method", "3cosadd")
+    def _about_words(
+        self, question: Question, table: pd.DataFrame, params: dict[str, Any]
+    ) -> dict[str, list[Any]]:
+        vectors = self.word_vectors(params.get("vectors") or "own")
+        k, method = int(params.get("k", 10)), params.get("method") or "3cosadd"
         if method not in ("3cosadd", "3cosmul"):
             raise _refusal(f"there is no method {method!r}; there are 3cosadd and 3cosmul")
-        _ = self._embeds
-        rows = zip(*_columns(table, "a", "b", "c"), strict=True)
-        found = [self.analogy(a, b, c, k, method) for a, b, c in rows]
-        return _unzipped("answers", "scores", found)
+        lists = question.columns[0] == "words"
+        columns = (_lists if lists else _columns)(table, *question.columns)
+        found: list[tuple[Any, ...]] = []
+        for row in zip(*columns, strict=True):
+            try:
+                found.append(question.ask(vectors, row, k, method))
+            except UnknownWord:
+                found.append((None,) * len(question.answers))
+            except ValueError as error:
+                raise _refusal(str(error)) from None
+        answers = [list(column) for column in zip(*found, strict=True)] or [[]] * len(
+            question.answers
+        )
+        echoed = {"word": columns[0]} if question.columns == ("word",) else {}
+        return {**echoed, **dict(zip(question.answers, answers, strict=True))}
 
-    def _log_probs(self, table: pd.DataFrame, params: dict[str, Any]) -> dict[str, list[Any]]:
+    def _log_probs(self, table: pd.DataFrame) -> dict[str, list[Any]]:
         _ = self._scores
         if "tokens" in table:
             sentences = [list(tokens) for tokens in table["tokens"]]
@@ -217,39 +229,92 @@ class Pretrained(PythonModel):
         return str(self._family.title)
 
     @property
-    def _embeds(self) -> EmbedsWords:
-        if not isinstance(self.model, EmbedsWords):
-            raise _refusal(f"a {self._title} model has no word vectors")
-        return self.model
-
-    @property
     def _scores(self) -> Scores:
         if not isinstance(self.model, Scores):
             raise _refusal(f"a {self._title} model gives no probability of text")
         return self.model
 
-    @cached_property
-    def _known(self) -> tuple[list[str], Matrix]:
-        """The words that have a vector, with their vectors at length 1."""
-        words = self.vocabulary.words
-        table = self.vectors(words)
-        known = np.flatnonzero(np.isfinite(table).all(axis=1))
-        return [words[i] for i in known], unit(table[known])
 
-    @property
-    def _units(self) -> Matrix:
-        return self._known[1]
+# --- what can be asked of word vectors ------------------------------------------------------
 
-    @cached_property
-    def _positions(self) -> dict[str, int]:
-        return {word: i for i, word in enumerate(self._known[0])}
 
-    def _rows(self, words: Sequence[str]) -> list[int]:
-        return [self._positions[word] for word in words if word in self._positions]
+@dataclass(frozen=True)
+class Question:
+    """A task over word vectors.
 
-    def _named(self, found: tuple[NDArray[np.int64], Matrix]) -> Ranked:
-        words = self._known[0]
-        return [(words[i], float(score)) for i, score in zip(*found, strict=True)]
+    Attributes:
+        columns: what it reads; lists of strings where they are called words, else strings.
+        answers: the columns that it gives.
+        ask: the answers to a row, from the row, k and the method of analogies.
+    """
+
+    columns: tuple[str, ...]
+    answers: tuple[str, ...]
+    ask: Callable[[WordVectors, tuple[Any, ...], int, Any], tuple[Any, ...]]
+
+
+def _expression(vectors: WordVectors, text: str, k: int) -> Ranked:
+    terms = signed_words(text, vectors.knows)
+    return vectors.most_similar([word for _, word in terms], k=k, weights=[w for w, _ in terms])
+
+
+def _odd_one_out(vectors: WordVectors, words: list[str]) -> tuple[Any, ...]:
+    ranked = vectors.doesnt_match(words)
+    return ranked[-1][0], *_unzipped(ranked)
+
+
+def _rank(vectors: WordVectors, word: str, other: str, k: int) -> tuple[Any, ...]:
+    closer = vectors.closer_than(word, other)
+    return len(closer) + 1, closer[:k]
+
+
+def _or_none(number: float) -> float | None:
+    return number if np.isfinite(number) else None
+
+
+def _unzipped(ranked: Ranked) -> tuple[list[str], list[float]]:
+    return [word for word, _ in ranked], [score for _, score in ranked]
+
+
+NEAREST = ("neighbours", "similarities")
+QUESTIONS = {
+    "vectors": Question(("word",), ("vector",), lambda v, row, k, m: (v.vectors(row)[0].tolist(),)),
+    "neighbours": Question(
+        ("word",), NEAREST, lambda v, row, k, m: _unzipped(v.most_similar(row, k=k))
+    ),
+    "expression": Question(
+        ("expression",), NEAREST, lambda v, row, k, m: _unzipped(_expression(v, row[0], k))
+    ),
+    "similarity": Question(
+        ("word", "other"), ("similarity",), lambda v, row, k, m: (v.similarity(*row),)
+    ),
+    "analogy": Question(
+        ("a", "b", "c"),
+        ("answers", "scores"),
+        lambda v, row, k, m: _unzipped(v.analogy(row[0], row[1], row[2], k, m)),
+    ),
+    "offset_similarity": Question(
+        ("a", "b", "c", "d"),
+        ("similarity",),
+        lambda v, row, k, m: (v.offset_similarity(row[:2], row[2:]),),
+    ),
+    "n_similarity": Question(
+        ("words", "others"), ("similarity",), lambda v, row, k, m: (v.n_similarity(*row),)
+    ),
+    "wmdistance": Question(
+        ("words", "others"), ("distance",), lambda v, row, k, m: (_or_none(v.wmdistance(*row)),)
+    ),
+    "odd_one_out": Question(
+        ("words",), ("word", "words", "similarities"), lambda v, row, k, m: _odd_one_out(v, row[0])
+    ),
+    "rank": Question(
+        ("word", "other"), ("rank", "closer"), lambda v, row, k, m: _rank(v, row[0], row[1], k)
+    ),
+}
+
+
+def _all_known(vectors: WordVectors, words: Sequence[str]) -> bool:
+    return all(vectors.knows(word) for word in words)
 
 
 def _columns(table: pd.DataFrame, *names: str) -> list[list[str]]:
@@ -269,13 +334,15 @@ def _columns(table: pd.DataFrame, *names: str) -> list[list[str]]:
     return columns
 
 
-def _unzipped(
-    first: str, second: str, found: Sequence[Ranked | None]
-) -> dict[str, list[list[str] | None] | list[list[float] | None]]:
-    return {
-        first: [None if row is None else [word for word, _ in row] for row in found],
-        second: [None if row is None else [score for _, score in row] for row in found],
-    }
+def _lists(table: pd.DataFrame, *names: str) -> list[list[list[str]]]:
+    """The named columns of lists of strings."""
+    for name in names:
+        if name not in table:
+            raise _refusal(
+                f"this task reads lists of strings in the columns {', '.join(names)}, and there is "
+                f"no {name!r}"
+            )
+    return [[list(cell) for cell in table[name]] for name in names]
 
 
 def _refusal(problem: str) -> MlflowException:

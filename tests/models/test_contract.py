@@ -34,6 +34,7 @@ from models.family import (
     WantsTokens,
     WantsVocabulary,
 )
+from models.tables import choices, rows
 from models.text import Sentences
 from models.vocabulary import UNK
 from tasks.artifacts import Artifact, recipe_of
@@ -301,6 +302,20 @@ print(json.dumps(found))
 
 
 # --- what a model answers -------------------------------------------------------------------
+
+
+@embedding
+def test_its_rows_are_its_word_vectors_and_every_choice_has_all_words(
+    row: Row, world: World
+) -> None:
+    model = world.model(row)
+    words = model.vocabulary.words
+    assert isinstance(model, EmbedsWords)
+    np.testing.assert_array_equal(rows(model).at(slice(0, len(words))), model.word_vectors(words))
+    for choice in choices(model):
+        table = rows(model, choice)
+        assert table.at(np.arange(len(words))).shape == table.shape
+        assert len(table) == len(words)
 
 
 @scoring

@@ -42,13 +42,11 @@ def test_analogies_are_gensims(matrix: Any, peer: Any, method: vectors.Method) -
     units = vectors.unit(matrix)
     ask = peer.most_similar if method == "3cosadd" else peer.most_similar_cosmul
     questions = np.random.default_rng(3).integers(0, V, (40, 3))
-    for a, b, c in questions.tolist():
-        ids, scores = vectors.analogy(units, a, b, c, 5, method)
-        found = answers(ask(positive=[str(b), str(c)], negative=[str(a)], topn=5))
-        assert ids.tolist() == found[0]
-        np.testing.assert_allclose(scores, found[1], atol=1e-6)
-    single = [vectors.analogy(units, *q, 1, method)[0][0] for q in questions.tolist()]
-    assert vectors.analogies(units, questions, method).tolist() == single
+    expected = [
+        int(ask(positive=[str(b), str(c)], negative=[str(a)], topn=1)[0][0])
+        for a, b, c in questions.tolist()
+    ]
+    assert vectors.analogies(units, questions, method).tolist() == expected
 
 
 def test_many_questions_are_answered_in_blocks(matrix: Any, monkeypatch: Any) -> None:

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from pipelines.answers import neighbours_table, ranking_table, surprise_table, versions_table
+from pipelines.answers import (
+    neighbours_table,
+    rank_line,
+    ranking_table,
+    surprise_table,
+    versions_table,
+)
 from tasks.evaluation.score import Score
 from tasks.versions import Version
 
@@ -81,3 +87,10 @@ def test_a_perplexity_is_one_line_that_is_not_folded() -> None:
     assert lines[1].endswith("1 unknown scored as <unk>")
     assert lines[3].split() == ["the", "-1.500"]
     assert lines[4].split() == ["gannet", "-9.000", "<unk>"]
+
+
+def test_a_rank_is_a_line() -> None:
+    assert rank_line(1, [], 10) == "rank 1"
+    assert rank_line(3, ["sea", "gull"], 10) == "rank 3; nearer: sea, gull"
+    assert rank_line(3, ["sea", "gull"], 1) == "rank 3; nearer: sea and 1 more"
+    assert rank_line(3, ["sea", "gull"], 0) == "rank 3"

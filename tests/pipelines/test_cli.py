@@ -182,6 +182,18 @@ def test_a_registered_model_is_shown_asked_and_pulled(
     assert answer["cosine"] == pytest.approx(cosine, abs=1e-6)
     answers = json.loads(cli("query", "analogy", model, "ship", "sailor", "gull", "--json").out)
     assert len(answers) == 5
+    summed = json.loads(
+        cli("query", "neighbours", model, "sailor - ship + gull", "-k", "5", "--json").out
+    )
+    assert summed["sailor - ship + gull"] == [[w, pytest.approx(s, abs=1e-6)] for w, s in answers]
+    other = cli("query", "neighbours", model, "ship", "-k", "3", "--json", "--vectors", "output")
+    assert json.loads(other.out) != asked
+    ranked = json.loads(cli("query", "rank", model, "ship", asked["ship"][2][0], "--json").out)
+    assert ranked == {"rank": 3, "closer": [word for word, _ in asked["ship"][:2]]}
+    odd = json.loads(cli("query", "odd-one-out", model, "ship", "sailor", "gull", "--json").out)
+    assert odd["odd"] == odd["words"][-1][0]
+    offsets = cli("query", "similarity", model, "ship", "gull", "--pair", "gull", "ship")
+    assert offsets.out.strip() == "-1.0000"
     unknown = cli("query", "neighbours", model, "Ship")
     assert (unknown.code, "it knows 'ship'" in unknown.err) == (2, True)
     speechless = cli("query", "perplexity", model, "the ship")
@@ -190,7 +202,14 @@ def test_a_registered_model_is_shown_asked_and_pulled(
     out = tmp_path / "vectors.txt"
     assert cli("pull", model, "--format", "word2vec", "--out", str(out)).code == 0
     assert out.read_text().split()[1] == "8"
+    summed_out = tmp_path / "summed.txt"
+    written = cli(
+        *("pull", model, "--format", "word2vec", "--vectors", "sum", "--out", str(summed_out))
+    )
+    assert (written.code, summed_out.read_text() != out.read_text()) == (0, True)
     folder = tmp_path / "native"
+    refused = cli("pull", model, "--vectors", "sum", "--out", str(folder))
+    assert (refused.code, "native format has all tables" in refused.err) == (2, True)
     assert cli("pull", model, "--out", str(folder)).code == 0
     same = json.loads(cli("query", "neighbours", str(folder), "ship", "-k", "3", "--json").out)
     assert same == asked

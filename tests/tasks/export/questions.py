@@ -9,6 +9,7 @@ import numpy as np
 from models import vectors
 from models.family import EmbedsWords, Model, Scores
 from models.text import Sentences
+from models.word_vectors import WordVectors
 from tasks.evaluation.neighbours import nearest
 from tests.tasks.trained import sentences
 
@@ -16,6 +17,12 @@ Question = tuple[list[dict[str, Any]], dict[str, Any]]
 
 WORDS = ["Mühle", "дом", "river", "nowhere", "o'clock", "水"]
 SENTENCES = [*sentences(20, seed=77), ["Mühle", "nowhere", "."], [], ["<s>", "</s>", "<unk>"]]
+
+EXPRESSIONS = ["cat - river + Mühle", "0.5 * o'clock + cat", "cat + nowhere"]
+SETS = [
+    {"words": ["cat", "river", "cat"], "others": ["Mühle"]},
+    {"words": ["cat"], "others": ["o'clock", "river"]},
+]
 
 
 def questions() -> list[Question]:
@@ -29,18 +36,24 @@ def questions() -> list[Question]:
         (pairs, {"task": "similarity"}),
         (triples, {"task": "analogy", "k": 3}),
         (triples, {"task": "analogy", "k": 3, "method": "3cosmul"}),
+        ([{"expression": text} for text in EXPRESSIONS], {"task": "expression", "k": 3}),
+        ([{**row, "d": "cat"} for row in triples], {"task": "offset_similarity"}),
+        (pairs, {"task": "rank", "k": 2}),
+        ([{"words": WORDS[:3]}, {"words": WORDS}], {"task": "odd_one_out"}),
+        (SETS, {"task": "n_similarity"}),
+        (SETS, {"task": "wmdistance"}),
         ([{"tokens": tokens} for tokens in SENTENCES], {"task": "log_prob"}),
     ]
 
 
 def answers(model: Model) -> list[dict[str, list[Any]] | None]:
     """By our own means; None for what the model cannot do."""
-    found: list[dict[str, list[Any]] | None] = [None] * 6
+    found: list[dict[str, list[Any]] | None] = [None] * 12
     if isinstance(model, EmbedsWords):
-        found[:5] = _about_words(model)  # type: ignore[arg-type]
+        found[:11] = [*_about_words(model), *_more_about_words(model)]
     if isinstance(model, Scores):
         rows = [model.log_prob(Sentences.of(model.vocabulary, [row])) for row in SENTENCES]
-        found[5] = {
+        found[11] = {
             "log_prob": [float(row.sum()) for row in rows],
             "log_probs": [row.tolist() for row in rows],
             "unknown": [sum(t not in model.vocabulary for t in row) for row in SENTENCES],
@@ -52,15 +65,11 @@ def _about_words(model: Any) -> list[dict[str, list[Any]]]:
     table = model.word_vectors(WORDS)
     near = nearest(model, WORDS, k=4)
     ranked = [near.get(word) for word in WORDS]
-    words = model.vocabulary.words
-    units = vectors.unit(model.word_vectors(words))
-    index = {word: i for i, word in enumerate(words)}
 
     def analogy(word: str, method: Any) -> Any:
-        if word not in index:
+        if word not in model.vocabulary:
             return None
-        ids, scores = vectors.analogy(units, index["cat"], index["river"], index[word], 3, method)
-        return [(words[i], float(score)) for i, score in zip(ids, scores, strict=True)]
+        return WordVectors(model).analogy("cat", "river", word, 3, method)
 
     cosines = vectors.similarity(
         np.repeat(table, len(WORDS), axis=0), np.tile(table, (len(WORDS), 1))
@@ -76,6 +85,46 @@ def _about_words(model: Any) -> list[dict[str, list[Any]]]:
             _unzip("answers", "scores", [analogy(word, method) for word in WORDS])
             for method in ("3cosadd", "3cosmul")
         ),
+    ]
+
+
+def _more_about_words(model: Any) -> list[dict[str, list[Any]]]:
+    vectors = WordVectors(model)
+
+    def all_known(*words: str) -> bool:
+        return all(word in model.vocabulary for word in words)
+
+    offsets = [("cat", "river", word, "cat") for word in WORDS]
+    pairs = [(a, b) for a in WORDS for b in WORDS]
+    closer = [vectors.closer_than(*pair) if all_known(*pair) else None for pair in pairs]
+    odd = vectors.doesnt_match(WORDS[:3])
+    return [
+        _unzip(
+            "neighbours",
+            "similarities",
+            [
+                vectors.most_similar(["cat", "Mühle"], ["river"], 3),
+                vectors.most_similar(["o'clock", "cat"], k=3, weights=[0.5, 1]),
+                None,
+            ],
+        ),
+        {
+            "similarity": [
+                vectors.offset_similarity((a, b), (c, d)) if all_known(c) else None
+                for a, b, c, d in offsets
+            ]
+        },
+        {
+            "rank": [None if row is None else len(row) + 1 for row in closer],
+            "closer": [None if row is None else row[:2] for row in closer],
+        },
+        {
+            "word": [odd[-1][0], None],
+            "words": [[word for word, _ in odd], None],
+            "similarities": [[score for _, score in odd], None],
+        },
+        {"similarity": [vectors.n_similarity(row["words"], row["others"]) for row in SETS]},
+        {"distance": [vectors.wmdistance(row["words"], row["others"]) for row in SETS]},
     ]
 
 

@@ -129,11 +129,23 @@ def test_the_ways_to_ask(store: Store, tracking_uri: str) -> None:
     similarity = {"task": "similarity"}
     for rows, params, problem in [
         ([{"word": "cat"}], {"task": "colour"}, "there is no task 'colour'; there are vectors"),
+        (
+            [{"word": "cat"}],
+            {"vectors": "best"},
+            "no best vectors: choose among own, input, output",
+        ),
+        ([{"expression": "cat river"}], {"task": "expression"}, "'cat river' is no sum of words"),
+        ([{"word": "cat"}], {"task": "odd_one_out"}, "lists of strings in the columns words"),
         ([{"a": "cat"}], {"task": "analogy"}, "reads the columns a, b, c, and there is no 'b'"),
         ([{"word": "cat"}], {"task": "log_prob"}, "gives no probability of text"),
     ]:
         with pytest.raises(mlflow.exceptions.MlflowException, match=problem):
             served.predict(rows, params=params)
+    for choice in ("input", "output", "sum"):
+        found = served.predict([{"word": "cat"}], {"k": 2, "vectors": choice})["neighbours"]
+        assert list(found[0]) == [
+            w for w, _ in model.word_vectors(choice).most_similar(["cat"], k=2)
+        ]
     gaps = served.predict([{"word": "cat", "other": w} for w in ("the", "nowhere")], similarity)
     assert gaps["similarity"].tolist()[1] is None
     example = served.input_example
