@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from models.family import FloatArray, Inputs, State, Style, Want
+from models.family import FloatArray, Inputs, State, Style, TableName, Want
 from models.vocabulary import Vocabulary
 
 
@@ -72,3 +72,12 @@ class Model:
         vectors = np.full((len(ids), self.config.dim), np.nan, np.float32)
         vectors[ids >= 0] = self.input[ids[ids >= 0]]
         return vectors
+
+    @property
+    def own_table(self) -> TableName:
+        """There is one table only."""
+        return "input"
+
+    def tables(self) -> Mapping[Literal["input", "output"], NDArray[np.float32]]:
+        """The word vectors."""
+        return {"input": self.input}

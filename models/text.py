@@ -202,5 +202,5 @@ class Pairs:
     def share(self, i: int, n: int) -> Pairs:
         """Part ``i`` of ``n``, one after the other and of equal size but for rounding."""
         low, high = len(self) * i // n, len(self) * (i + 1) // n
-        part = (array[low:high] for array in (self.rows, self.columns, self.weights))
-        return Pairs(*part, self.symmetric)
+        rows, columns, weights = self.rows, self.columns, self.weights
+        return Pairs(rows[low:high], columns[low:high], weights[low:high], self.symmetric)

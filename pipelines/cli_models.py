@@ -213,7 +213,9 @@ def pull(
 
 
 def import_(
-    file: Annotated[str, typer.Argument(help="A file or URL, packed or not, or a pulled folder")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A file or URL, packed or not, or a pulled folder")
+    ],
     name: Annotated[str, typer.Option("--name", help="To register the model under")],
     format: Annotated[
         ImportFormat, typer.Option("--format", help="Of the file; fastText's .vec is word2vec")

@@ -62,6 +62,10 @@ EXPORTS: dict[Format, _Export] = {
 }
 
 
+WHOLE: tuple[Format, ...] = ("native", "fasttext")
+"""Formats that hold all tables of a model."""
+
+
 def formats(model: Model) -> tuple[Format, ...]:
     """The formats that a model can be pulled in."""
     return ("native", *(name for name, export in EXPORTS.items() if export.suits(model)))
@@ -119,7 +123,7 @@ def pull(
             _copy(opened, aside)
         else:
             EXPORTS[format].write(model, aside, progress)
-    if isinstance(opened.model, Fasttext) and format not in ("native", "fasttext"):
+    if isinstance(opened.model, Fasttext) and format not in WHOLE:
         note(f"{format} holds the vocabulary without n-grams: unknown words have no vector in it")
     return out
 
@@ -127,12 +131,12 @@ def pull(
 def _with_vectors(opened: OpenedModel, vectors: Choice, format: Format) -> Model:
     if vectors == "own":
         return opened.model
-    if format == "native" or vectors not in choices(opened.model):
+    if format in WHOLE or vectors not in choices(opened.model):
         raise InputError(
             f"{vectors} vectors of this model cannot be had in the format {format}",
             where=opened.reference,
-            remedy="the native format has all tables of a model"
-            if format == "native"
+            remedy=f"the {format} format has all tables of a model"
+            if format in WHOLE
             else f"choose among {', '.join(choices(opened.model)) or 'none'}",
         )
     return chosen(opened.model, vectors)

@@ -208,7 +208,9 @@ def _matrix(source: _Source, new: bool, dim: int) -> NDArray[np.float32]:
     table = np.empty(0, "<f4")
     left, done = rows * columns * 4, 0
     while left:
-        data = source.take(min(left, _PIECE))
+        data = source.take(min(left, _PIECE))  # whole numbers
+        if not np.isfinite(np.frombuffer(data, "<f4")).all():
+            raise source.refusal("a table of it has numbers that are not finite", "train it anew")
         size = (done + len(data)) // 4
         if size > len(table):
             table.resize(min(max(size, len(table) * 5 // 4), (done + left) // 4), refcheck=False)
@@ -234,10 +236,9 @@ def _model(
             where=name,
             remedy="fetch the file again",
         )
-    if not np.isfinite(table).all() or not np.isfinite(output).all():
-        raise InputError("a table has numbers that are not finite", where=name)
     places = [f"word {i + 1}" for i in range(n)]
-    kept = gathering.add(words, table[:n], places.__getitem__, np.array(counts, np.int64))
+    # Without their vectors: these stay where they are.
+    kept = gathering.add(words, table[:n, :0], places.__getitem__, np.array(counts, np.int64))
     if not len(gathering):
         raise InputError("there is no word in this file that can be used", where=name)
     table = table[: n + config.n_buckets]

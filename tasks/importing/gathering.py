@@ -100,7 +100,7 @@ class Gathering:
         """
         if not len(self) and len(vectors):
             self._check_order(vectors)
-        finite: list[bool] = np.isfinite(vectors).all(axis=1).tolist()
+        finite = np.asarray(np.isfinite(vectors).all(axis=1))
         rows, taken = self._rows, []
         for i, (word, good) in enumerate(zip(self._decoded(words, place), finite, strict=True)):
             if word is None:

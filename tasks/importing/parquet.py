@@ -30,7 +30,7 @@ def read_parquet(path: Path, gathering: Gathering, progress: Progress) -> None:
     """
     try:
         _read(path, gathering, progress)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:  # also names that are no UTF-8
         raise InputError(
             f"the Parquet file cannot be read ({str(error).splitlines()[0]})",
             where=gathering.name,

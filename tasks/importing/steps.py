@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from models.family import Model, Progress
+from models.family import EmbedsWords, Model, Progress
 from models.imported import Config
 from models.imported import Model as Imported
 from models.vocabulary import Vocabulary
@@ -151,11 +151,23 @@ def copy_model(context: Context, readers: Mapping[str, Reader], params: Copy) ->
     reader = readers["folder"]
     parts = (replace(part, partition=0, name=FILES[part.partition]) for part in reader.parts)
     named = Reader(reader.store, reader.artifact, tuple(parts))
-    words = len(read_model(named).vocabulary)
+    words = _check_tables(read_model(named), Path(reader.path("file", 0)).parent)
     for name in FILES:
         with context.out.path(name) as target:
             shutil.copyfile(named.path(name), target)
     return {"words": words, "format": "native"}
+
+
+def _check_tables(model: Model, folder: Path) -> int:
+    """How many words a model has, once its tables are known to go with them."""
+    words = model.vocabulary.words
+    try:
+        if isinstance(model, EmbedsWords):
+            model.word_vectors(words[-1:])
+    except (IndexError, ValueError) as error:
+        problem = f"its tables do not go with its {len(words):,} words ({error})"
+        raise InputError(problem, where=str(folder), remedy="pull the model again") from None
+    return len(words)
 
 
 IMPORT: Step[Import] = Step("import", 1, "model", read_vectors)

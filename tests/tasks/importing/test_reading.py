@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import shutil
 import struct
 import zipfile
 from pathlib import Path
@@ -15,10 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from models.imported import Model
 from tasks.errors import InputError
-from tasks.importing.steps import IMPORT, Import, import_model
+from tasks.export.native import FILES, write_folder_manifest
+from tasks.importing.steps import import_model
 from tasks.models import read_model
 from tasks.runner import Runner
 from tasks.store import Store
@@ -260,20 +263,43 @@ def test_what_is_no_file_of_vectors(runner: Runner, tmp_path: Path) -> None:
 def test_a_cut_or_damaged_file_is_an_error_or_a_model(data: Any, tmp_path: Path) -> None:
     """Never any other exception, and never memory by what a file says of itself."""
     vectors = table(len(WORDS), 6)
-    whole = data.draw(st.sampled_from([text_of(WORDS, vectors), binary_of(WORDS, vectors)]))
+    pq.write_table(pa.table({"word": WORDS, "vector": vectors.tolist()}), tmp_path / "table")
+    files = {
+        "word2vec": text_of(WORDS, vectors),
+        "word2vec-bin": binary_of(WORDS, vectors),
+        "parquet": (tmp_path / "table").read_bytes(),
+    }
+    kind = data.draw(st.sampled_from(sorted(files)))
+    format = data.draw(st.sampled_from(["auto", "auto", kind, "glove", "fasttext"]))
+    whole = files[kind]
     at = data.draw(st.integers(0, len(whole)))
     lost, more = whole[:at] + whole[at + 1 :], whole[:at] + b"\0" + whole[at:]
     cut = data.draw(st.sampled_from([whole[:at], lost, more, struct.pack("<q", at) + whole]))
     runner = Runner(Store(str(tmp_path / "store"), tmp_path / "cache"))
     for errors in ("strict", "reject"):
         try:
-            model, _ = read(runner, tmp_path, cut, errors=errors)
+            model, _ = read(runner, tmp_path, cut, format=format, errors=errors)
         except InputError:
             continue
         assert len(model.input) == len(model.vocabulary) >= 1
         assert np.isfinite(model.input).all()
 
 
-def test_parameters_are_keys(runner: Runner) -> None:
-    assert IMPORT.kind == "model"
-    assert Import() == Import("auto", "strict")
+def test_a_folder_comes_back_as_it_was(runner: Runner, tmp_path: Path) -> None:
+    data = text_of(WORDS, table(len(WORDS), 3))
+    (tmp_path / "vectors").write_bytes(data)
+    first = import_model(runner, str(tmp_path / "vectors"), "auto", "strict")
+    reader, folder = runner.store.reader(first), tmp_path / "native"
+    for rows in (len(WORDS), len(WORDS) - 2):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for name in FILES:
+            (folder / name).write_bytes(reader.path(name).read_bytes())
+        cut = {"input": reader.tensors("weights.safetensors")["input"][:rows].copy()}
+        save_file(cut, folder / "weights.safetensors")
+        write_folder_manifest(folder, {})
+        if rows == len(WORDS):
+            assert import_model(runner, str(folder), "native", "strict").content == first.content
+        else:
+            with pytest.raises(InputError, match="do not go with its 11 words"):
+                import_model(runner, str(folder), "auto", "strict")
