@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -219,9 +220,16 @@ class Words:
         """Copies of the tables on a device; counts (V,) are those of the training text."""
         shares = np.cumsum(counts.astype(np.float64) ** noise_power)
         keep = (keep_chances(counts, sample).astype(np.float64) + 1) / (SURE + 1)
-        arrays = inputs, outputs, keep, shares / shares[-1]
-        tensors = (torch.tensor(array, device=device) for array in arrays)
-        return Words(*tensors, window, negatives, pooling, rates)
+        return Words(
+            torch.tensor(inputs, device=device),
+            torch.tensor(outputs, device=device),
+            torch.tensor(keep, device=device),
+            torch.tensor(shares / shares[-1], device=device),
+            window,
+            negatives,
+            pooling,
+            rates,
+        )
 
     def swept_tables(self) -> Mapping[str, SweptTable]:
         """Both tables, tensors on the device."""
@@ -267,7 +275,7 @@ class Words:
     ) -> Windows:
         """The batch that begins at a word; where the text has ended its windows are empty."""
         device, n = ids.device, len(ids)
-        on = {"generator": generator, "device": device}
+        on: dict[str, Any] = {"generator": generator, "device": device}
         at = torch.arange(start, start + BATCH, device=device)
         reach = torch.randint(1, 1 + self.window, (BATCH, 1), **on)
         sides = torch.arange(1, 1 + self.window, device=device)
@@ -339,7 +347,8 @@ class Cooccurrences:
         logs = torch.as_tensor(np.log(chunk.weights).astype(np.float32), device=device)
         order = torch.randperm(len(rows), generator=generator, device=device)
         size = RECORDS // 2 if chunk.symmetric else RECORDS
-        for some in order.split(size):
+        for first in range(0, len(order), size):
+            some = order[first : first + size]
             i, j, log = rows[some], columns[some], logs[some]
             if chunk.symmetric:
                 both = i != j

@@ -48,7 +48,7 @@ def merge(total: Tensor, squares: Tensor) -> Tensor:
         total: (k, D) the sum of what the workers added.
         squares: (k,) the sum of the squared lengths of that.
     """
-    length = (total * total).sum(1)
+    length = torch.linalg.vector_norm(total, dim=1).square_()
     common = torch.where(length > squares, squares / length, 1.0)
     return total * common[:, None]
 
@@ -80,7 +80,7 @@ class Exchange:
                 before = base[rows]
                 packed = torch.empty((len(before), before.shape[1] + 1), device=base.device)
                 delta = torch.sub(values[rows], before, out=packed[:, :-1])
-                torch.sum(delta * delta, 1, out=packed[:, -1])
+                packed[:, -1] = torch.linalg.vector_norm(delta, dim=1).square_()
                 dist.all_reduce(packed)
                 total, squares = packed[:, :-1], packed[:, -1]
                 after = before + (total if table.adds_up else merge(total, squares))

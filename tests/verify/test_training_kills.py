@@ -24,12 +24,12 @@ LAST = 900
 class Training:
     """The program of a training, run as often as it takes."""
 
-    def __init__(self, home: Path) -> None:
-        self.home, self.log = home, Log(home.with_suffix(".log"))
+    def __init__(self, home: Path, family: str = "nplm") -> None:
+        self.home, self.log, self.family = home, Log(home.with_suffix(".log")), family
 
     def start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, str(PROGRAM), str(self.home), str(self.log.path)],
+            [sys.executable, str(PROGRAM), str(self.home), str(self.log.path), self.family],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": str(PROGRAM.parents[2])},
@@ -81,6 +81,18 @@ def test_a_lost_worker_is_replaced_and_leaves_no_trace(
     assert len(workers) == 2
     random.choice(workers).kill()
     assert (training.finish(process), training.log.read()) == (calm[0], calm[1].read()), step
+
+
+def test_a_lost_worker_of_a_sweep_is_replaced_and_leaves_no_trace(tmp_path: Path) -> None:
+    calm, training = (Training(tmp_path / name, "word2vec") for name in ("calm", "killed"))
+    known = calm.finish(calm.start())
+    process = training.start()
+    while not training.log.path.exists() or training.log.path.read_text().count("\n") < 3:
+        assert process.poll() is None, "it ended before the kill"
+        time.sleep(0.02)
+    family = psutil.Process(process.pid).children(recursive=True)
+    random.choice([child for child in family if "RayTrainWorker" in name(child)]).kill()
+    assert training.finish(process) == known
 
 
 def test_a_killed_run_leaves_no_worker_and_its_rerun_ends_alike(

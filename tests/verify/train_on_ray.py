@@ -1,4 +1,4 @@
-"""A program that trains a small model on two Ray workers: python train_on_ray.py HOME LOG."""
+"""Train a small model on two Ray workers: python train_on_ray.py HOME LOG FAMILY."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 import tasks.train
-from models.nplm import Config
+from models import nplm, word2vec
+from models.families import FamilyConfig
 from tasks.cluster import RayCluster
 from tasks.corpus import CorpusConfig, build_corpus
 from tasks.models import TextPipeline
@@ -23,9 +24,13 @@ from tasks.step import Resources
 from tasks.store import Store
 from tests.tasks.training.trainee import Log
 
-CONFIG = Config(
-    embedding=16, hidden=24, batch_size=64, epochs=3, min_count=1, patience=0, precision="float32"
-)
+CONFIGS: dict[str, FamilyConfig] = {
+    "nplm": nplm.Config(
+        embedding=16, hidden=24, batch_size=64, epochs=3, min_count=1, patience=0,
+        precision="float32",
+    ),
+    "word2vec": word2vec.Config(dim=32, epochs=400, min_count=1),
+}  # fmt: skip
 
 
 def write_text(path: Path) -> None:
@@ -41,7 +46,7 @@ def write_text(path: Path) -> None:
     path.write_text("\n".join(lines))
 
 
-def main(home: Path, log: Path) -> None:
+def main(home: Path, log: Path, config: FamilyConfig) -> None:
     home.mkdir(parents=True, exist_ok=True)
     text = home / "text.txt"
     if not text.exists():
@@ -57,7 +62,7 @@ def main(home: Path, log: Path) -> None:
     source = Source(paths=(str(text),))
     split = Fractions(valid=0.1, test=0.1)
     corpus = build_corpus(runner, CorpusConfig(name="small", train=source, split=split))
-    inputs = prepare(runner, corpus, CONFIG)
+    inputs = prepare(runner, corpus, config)
     # Ray starts here alone: what comes before is the same in every run.
     workers = Runner(store, ray=RayCluster(cpus=2))
     pipeline = TextPipeline(corpus.config.normalize, corpus.config.tokenize)
@@ -65,7 +70,7 @@ def main(home: Path, log: Path) -> None:
     model = workers.run(
         tasks.train.TRAIN,
         inputs,
-        tasks.train.Train(CONFIG, pipeline),
+        tasks.train.Train(config, pipeline),
         resources=resources,
         in_driver=True,
     )
@@ -73,4 +78,4 @@ def main(home: Path, log: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), CONFIGS[sys.argv[3]])

@@ -168,7 +168,7 @@ def test_workers_come_to_the_plain_average(
     assert found[0]["scored"] == config.epochs * SENTENCES * 20
     alone = config.build(corpus(SENTENCES), seed=1)
     report = sweep.sweep(alone, corpus(SENTENCES), 1, context_of(None), Silent())  # type: ignore[arg-type]
-    assert float(found[0]["loss"]) == pytest.approx(float(report["train_loss"]), rel=0.05)
+    assert float(found[0]["loss"]) == pytest.approx(float(report["train_loss"]), rel=0.15)
 
 
 def test_a_lost_worker_leaves_no_trace(tmp_path: Path) -> None:
