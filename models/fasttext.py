@@ -42,6 +42,7 @@ from models.family import (
     State,
     Style,
     SweepStats,
+    SweptTable,
     Want,
     WantsTokens,
     WantsVocabulary,
@@ -61,6 +62,9 @@ class Config:
     style: ClassVar[Style] = "sweeps"
     title: ClassVar[str] = "fastText"
     paper: ClassVar[str] = "Bojanowski et al. (2017), arXiv:1607.04606"
+    lasting: ClassVar[tuple[str, ...]] = (
+        "architecture", "objective", "dim", "min_n", "max_n", "buckets",
+    )  # fmt: skip
 
     family: Literal["fasttext"] = "fasttext"
     architecture: Annotated[
@@ -235,6 +239,34 @@ class Model:
                 sums = np.add.reduceat(self.input[rows], starts[some], axis=0)
                 vectors[first + some] = sums / sizes[some, None].astype(np.float32)
         return vectors
+
+    def grow_from(self, base: Model) -> None:
+        """Rows of words and of n-grams as they are; of a tree, the nodes that part words as before.
+
+        A new word begins at random: its n-grams, most of them known, give it a place at once.
+        """
+        places = self.vocabulary.ids(base.vocabulary.words)
+        self.input[places] = base.input[: len(base.vocabulary)]
+        self.input[len(self.vocabulary) :] = base.input[len(base.vocabulary) :]
+        if self.config.outputs == "output":
+            self.output[places] = base.output
+            return
+        from models.kernels.huffman import Tree, agreeing
+
+        before, after = Tree.of(base.vocabulary.counts), Tree.of(self.vocabulary.counts)
+        theirs, ours, signs = agreeing(before, after, places)
+        self.output[ours] = base.output[theirs] * signs[:, None]
+
+    def swept_tables(self) -> Mapping[str, SweptTable]:
+        """Both tables; rows of n-grams are as busy as all words together that have them."""
+        starts, rows = self.rows(self.vocabulary.words)
+        uses = np.repeat(self.vocabulary.counts, np.diff(starts))
+        busy = np.bincount(rows, uses, minlength=len(self.input))
+        nodes = np.arange(len(self.output))[::-1] if self.config.outputs == "nodes" else None
+        return {
+            "input": SweptTable(self.input, np.argsort(-busy, kind="stable")),
+            self.config.outputs: SweptTable(self.output, nodes),
+        }
 
     @property
     def epochs(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -67,7 +68,7 @@ def make_vocabulary(
     Inputs: ``types``; ``base`` where the training goes on from a model, whose words stay.
     """
     words, counts = read_types(readers["types"])
-    limits = {"min_count": params.min_count, "max_size": params.max_size}
+    limits: dict[str, Any] = {"min_count": params.min_count, "max_size": params.max_size}
     grows: dict[str, int] = {}
     if "base" in readers:
         base = read_vocabulary(readers["base"])  # a model's own part has the same name and form

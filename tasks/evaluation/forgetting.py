@@ -41,7 +41,7 @@ from tasks.artifacts import Artifact, Stats
 from tasks.errors import InputError
 from tasks.evaluation import EvaluationConfig, analogy, similarity
 from tasks.evaluation.lexicon import Case, Words
-from tasks.evaluation.names import files_of, find_set, import_sets, read_files
+from tasks.evaluation.names import Kind, files_of, find_set, import_sets, read_files
 from tasks.evaluation.score import show
 from tasks.evaluation.sets import AnalogySet, PairSet, read_analogies, read_pairs
 from tasks.models import read_model
@@ -456,8 +456,9 @@ def measure_forgetting(
     Raises:
         InputError: an evaluation set cannot be found.
     """
-    inputs, sections = {"base": base, "model": model}, {}
-    for kind in ("similarity", "analogy"):
+    inputs, sections = {"base": base, "model": model}, dict[str, tuple[str, ...]]()
+    kinds: tuple[Kind, ...] = ("similarity", "analogy")
+    for kind in kinds:
         sets, names = import_sets(runner.store, getattr(config, kind), kind, config.folder)
         inputs, sections = inputs | sets, sections | names
     params = Forgetting(config.restrict, config.case, sections)
