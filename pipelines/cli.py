@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines import cli_common, cli_corpus, cli_models, cli_vectors
+from pipelines import cli_common, cli_corpus, cli_models, cli_query, cli_vectors
 from pipelines.cli_common import (
     AsJson,
     Changes,
@@ -44,7 +44,7 @@ app = typer.Typer(
 )
 app.add_typer(cli_corpus.corpus, name="corpus")
 app.add_typer(cli_models.models, name="models")
-app.add_typer(cli_models.query, name="query")
+app.add_typer(cli_query.query, name="query")
 
 
 # --- running --------------------------------------------------------------------------------

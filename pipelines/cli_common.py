@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import os
 import sys
@@ -46,6 +47,21 @@ Families = Annotated[
 ]
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="NAME@ALIAS, NAME/VERSION, or a pulled folder")
+]
+
+
+class Vectors(enum.StrEnum):
+    """The tables of word vectors that a model may have."""
+
+    own = "own"
+    input = "input"
+    output = "output"
+    sum = "sum"
+
+
+WhichVectors = Annotated[
+    Vectors,
+    typer.Option("--vectors", help="Of a model with two tables: which, or both added"),
 ]
 
 
