@@ -152,7 +152,6 @@ def test_the_word_movers_distance(ours: WordVectors) -> None:
 
 
 def test_the_word_movers_distance_is_gensims(ours: WordVectors, peer: Any) -> None:
-    pytest.importorskip("ot")
     documents = [f"w{i}" for i in (1, 2, 3, 1)], [f"w{i}" for i in (9, 3, 11)]
     expected = peer.wmdistance(*documents)
     assert ours.wmdistance(*documents) == pytest.approx(expected, abs=1e-5)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gensim.models.keyedvectors import KeyedVectors
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -63,14 +64,13 @@ def test_of_a_few_pairs_chance_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("reference", ["wordsim353", "simlex999"])
 def test_equals_gensim(reference: str) -> None:
     """Gensim is told what it would otherwise not see: every form is lower-case here."""
-    keyedvectors = pytest.importorskip("gensim.models.keyedvectors")
     _, path = find_set(reference, "similarity")
     pairs = read_pairs(path)
     words = sorted({w.lower() for pair in pairs.pairs for w in (pair.first, pair.second)})
     rng = np.random.default_rng(5)
     words = [word for word in words if rng.random() < 0.8]
     table = Table.of(words, rng.standard_normal((len(words), 20)))
-    theirs = keyedvectors.KeyedVectors(20)
+    theirs = KeyedVectors(20)
     theirs.add_vectors(words, table.rows)
     score = measure("x", table, pairs)
     pearson, rho, unknown = theirs.evaluate_word_pairs(str(path))
