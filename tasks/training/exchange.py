@@ -7,11 +7,12 @@ table, where ``2 ** t`` is the largest power of two that divides ``s``. Every se
 
 Mean and sum of what the workers added are both wrong. A rare row that one worker has met keeps
 ``1 / W`` of its update under the mean; a frequent one, that each worker has moved to the same
-place, overshoots under the sum. What counts is how much the updates have in common: orthogonal
-ones are summed, equal ones averaged (Maleki et al. 2021, "Scaling distributed training with
-adaptive summation", arXiv:2006.02924; for word2vec Gill et al. 2019, arXiv:1909.03359). Theirs
-is a rule for two, applied in a tree; ours has the same values for two orthogonal or equal updates,
-and takes any number at once, from sums alone::
+place, overshoots under the sum. So the rows beyond the ``FIRST``, which are exchanged after a few
+updates, are summed. Of the ``FIRST`` counts how much the updates have in common: orthogonal ones
+are summed, equal ones averaged (Maleki et al. 2021, "Scaling distributed training with adaptive
+summation", arXiv:2006.02924; for word2vec Gill et al. 2019, arXiv:1909.03359). Theirs is a rule for
+two, applied in a tree; ours has the same values for two orthogonal or equal updates, and takes any
+number at once, from sums alone::
 
     merged = S min(1, Q / |S| ** 2)        S = sum over w of d_w,  Q = sum over w of |d_w| ** 2
 
@@ -76,15 +77,15 @@ class Exchange:
         n = largest if n is None else n
         for name, table in self._tables().items():
             values, base = _matrix(table), self._base[name]
-            for rows in _blocks(table, min(n, len(base)), base.device):
+            for first, rows in _blocks(table, min(n, len(base)), base.device):
                 before = base[rows]
                 packed = torch.empty((len(before), before.shape[1] + 1), device=base.device)
                 delta = torch.sub(values[rows], before, out=packed[:, :-1])
                 packed[:, -1] = torch.linalg.vector_norm(delta, dim=1).square_()
                 dist.all_reduce(packed)
-                total, squares = packed[:, :-1], packed[:, -1]
-                after = before + (total if table.adds_up else merge(total, squares))
-                values[rows] = base[rows] = after
+                total, busy = packed[:, :-1], 0 if table.adds_up else max(0, FIRST - first)
+                total[:busy] = merge(total[:busy], packed[:busy, -1])
+                values[rows] = base[rows] = before + total
         return n >= largest
 
 
@@ -94,11 +95,13 @@ def _matrix(table: SweptTable) -> Tensor:
     return values if values.ndim == 2 else values[:, None]
 
 
-def _blocks(table: SweptTable, n: int, device: torch.device) -> Iterator[slice | Tensor]:
-    """The ``n`` busiest rows, in parts."""
+def _blocks(
+    table: SweptTable, n: int, device: torch.device
+) -> Iterator[tuple[int, slice | Tensor]]:
+    """The ``n`` busiest rows, in parts, each with the number of its first."""
     for first in range(0, n, BLOCK):
         rows = slice(first, min(first + BLOCK, n))
         if table.busiest is None:
-            yield rows
+            yield first, rows
         else:
-            yield torch.tensor(np.ascontiguousarray(table.busiest[rows]), device=device)
+            yield first, torch.tensor(np.ascontiguousarray(table.busiest[rows]), device=device)

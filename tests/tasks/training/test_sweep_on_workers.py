@@ -32,7 +32,7 @@ from tests.tasks.training.trainee import RECIPE, context_of
 CONFIG = word2vec.Config(dim=16, epochs=2, sample=0.01)
 TREE = replace(CONFIG, architecture="cbow", objective="hierarchical-softmax")
 SENTENCES = 600
-NUMBERS = {(word2vec, "CHUNK_WORDS"): 3000, (sweep, "ROUND"): 350, (exchange, "FIRST"): 80}
+NUMBERS = {(word2vec, "CHUNK_WORDS"): 3000, (sweep, "ROUND"): 700, (exchange, "FIRST"): 80}
 """So small a text is cut and exchanged as a large one is."""
 
 
@@ -147,7 +147,9 @@ def simulated(config: word2vec.Config, world: int) -> tuple[dict[str, np.ndarray
                 rows = order[:taken]
                 live = [model.swept_tables()[name].values for model in models]
                 deltas = np.stack([array[rows] - base[rows] for array in live])
-                base[rows] += merged(deltas)
+                gain = deltas.sum(0)
+                gain[: exchange.FIRST] = merged(deltas[:, : exchange.FIRST])
+                base[rows] += gain
                 for array in live:
                     array[rows] = base[rows]
     return bases, wholes
