@@ -18,7 +18,7 @@ def signed_words(text: str, known: Callable[[str], bool]) -> list[tuple[float, s
     Args:
         text: words with ``+`` or ``-`` between them and perhaps before the first, each perhaps
             behind ``WEIGHT *``.
-        known: whether something is a word; a text that is one is not taken apart.
+        known: whether something is a listed word; a text that is one is not taken apart.
 
     Raises:
         ValueError: the text is no such expression.

@@ -117,6 +117,10 @@ class WordVectors:
         vocabulary = self._model.vocabulary
         return vocabulary.id(word) - len(vocabulary.reserved) if word in vocabulary else -1
 
+    def lists(self, word: str) -> bool:
+        """Whether a word is one of ``words``; a model of subwords knows others too."""
+        return self.find(word) >= 0
+
     def knows(self, word: str) -> bool:
         """Whether there is a vector of a word."""
         return bool(np.isfinite(self._vector(word)).all())

@@ -59,7 +59,7 @@ def neighbours(
     else:
         vectors = word_vectors(opened, choice)
     with _answering(opened):
-        signed = {text: signed_words(text, vectors.knows) for text in asked}
+        signed = {text: signed_words(text, vectors.lists) for text in asked}
         means = [
             vectors.mean_vector([word for _, word in terms], [weight for weight, _ in terms])
             for terms in signed.values()

@@ -254,7 +254,7 @@ class Question:
 
 
 def _expression(vectors: WordVectors, text: str, k: int) -> Ranked:
-    terms = signed_words(text, vectors.knows)
+    terms = signed_words(text, vectors.lists)
     return vectors.most_similar([word for _, word in terms], k=k, weights=[w for w, _ in terms])
 
 

@@ -88,7 +88,7 @@ def test_new_words_among_the_nearest_change_nothing() -> None:
     pairs = PairSet(tuple(WordPair(f"w{i}", f"w{i + 1}", i % 7) for i in range(20)))
     unknown = PairSet((*pairs.pairs, WordPair("new1", "w1", 3.0)))
     asked = AnalogySet(
-        {"all": (Question("w1", "w2", "w3", "w4"), Question("w1", "w2", "new1", "w4"))}
+        {"all": (Question("w1", "w2", "w3", ("w4",)), Question("w1", "w2", "new1", ("w4",)))}
     )
     change = compare(
         first, second, goes_on=True,

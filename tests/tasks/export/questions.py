@@ -67,7 +67,7 @@ def _about_words(model: Any) -> list[dict[str, list[Any]]]:
     ranked = [near.get(word) for word in WORDS]
 
     def analogy(word: str, method: Any) -> Any:
-        if word not in model.vocabulary:
+        if not WordVectors(model).knows(word):
             return None
         return WordVectors(model).analogy("cat", "river", word, 3, method)
 
@@ -92,12 +92,12 @@ def _more_about_words(model: Any) -> list[dict[str, list[Any]]]:
     vectors = WordVectors(model)
 
     def all_known(*words: str) -> bool:
-        return all(word in model.vocabulary for word in words)
+        return all(vectors.knows(word) for word in words)
 
     offsets = [("cat", "river", word, "cat") for word in WORDS]
     pairs = [(a, b) for a in WORDS for b in WORDS]
     closer = [vectors.closer_than(*pair) if all_known(*pair) else None for pair in pairs]
-    odd = vectors.doesnt_match(WORDS[:3])
+    odd = [vectors.doesnt_match(w) if all_known(*w) else None for w in (WORDS[:3], WORDS)]
     return [
         _unzip(
             "neighbours",
@@ -105,7 +105,7 @@ def _more_about_words(model: Any) -> list[dict[str, list[Any]]]:
             [
                 vectors.most_similar(["cat", "Mühle"], ["river"], 3),
                 vectors.most_similar(["o'clock", "cat"], k=3, weights=[0.5, 1]),
-                None,
+                vectors.most_similar(["cat", "nowhere"], k=3) if all_known("nowhere") else None,
             ],
         ),
         {
@@ -119,9 +119,8 @@ def _more_about_words(model: Any) -> list[dict[str, list[Any]]]:
             "closer": [None if row is None else row[:2] for row in closer],
         },
         {
-            "word": [odd[-1][0], None],
-            "words": [[word for word, _ in odd], None],
-            "similarities": [[score for _, score in odd], None],
+            "word": [row and row[-1][0] for row in odd],
+            **_unzip("words", "similarities", odd),
         },
         {"similarity": [vectors.n_similarity(row["words"], row["others"]) for row in SETS]},
         {"distance": [vectors.wmdistance(row["words"], row["others"]) for row in SETS]},
