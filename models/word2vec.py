@@ -18,8 +18,9 @@ frequent words are left out at random before windows are laid (their ``sample`` 
 word that equals ``o`` is skipped, and words outside the vocabulary are dropped, so windows close
 over the gap. Deviations: in skip-gram with negative sampling the words of one window see ``u`` as
 it was before the window, and wherever there is noise they share it (Ji et al. 2016,
-arXiv:1604.04661), which is what makes the kernel fast; no sentence is cut at 1,000 words; the
-sigmoid is computed rather than looked up and cut at 6. Loss is the mean per example: a pair of
+arXiv:1604.04661), which is what makes the kernel fast (``shared_noise: false`` is the exact
+pairwise way); no sentence is cut at 1,000 words; the sigmoid is computed rather than looked up and
+cut at 6. Loss is the mean per example: a pair of
 words in skip-gram, a word with all its context in CBOW. But for the default kernel a pair is judged
 after the pairs of its window before it have been learnt, as in the authors' program.
 
@@ -89,6 +90,13 @@ class Config:
         int, Field(ge=1, le=100, description="Words on each side, at most; drawn anew per word")
     ] = 5
     negatives: Annotated[int, Field(ge=1, le=64, description="Noise words per window")] = 5
+    shared_noise: Annotated[
+        bool,
+        Field(
+            description="Words of a window share their noise words; false draws them for each "
+            "pair and learns pair after pair, as the original program, several times slower"
+        ),
+    ] = True
     sample: Annotated[
         float,
         Field(ge=0, le=1, description="Words above this frequency are thinned out; 0 keeps all"),
@@ -126,10 +134,11 @@ class Config:
         defaults = type(self).__dataclass_fields__
         parts = [
             ("architecture", self.architecture, ("cbow",), ("cbow", "cbow_corrected")),
+            ("architecture", self.architecture, ("skip-gram",), ("shared_noise",)),
             ("cbow", self.cbow, ("mean",), ("cbow_corrected",)),
             (
                 *("objective", self.objective, ("negative-sampling", "nce")),
-                ("negatives", "noise_power"),
+                ("negatives", "noise_power", "shared_noise"),
             ),
         ]
         for setting, value, needed, names in parts:
@@ -294,7 +303,8 @@ class Model:
         keep = sampling.keep_chances(counts, config.sample)
         weights = counts.astype(np.float64) ** config.noise_power
         decisions: binary.Decisions
-        if (config.architecture, config.objective) == ("skip-gram", "negative-sampling"):
+        usual = "skip-gram", "negative-sampling", True
+        if (config.architecture, config.objective, config.shared_noise) == usual:
             tables = sgns.Tables(inputs, outputs, keep, sampling.Noise.of(weights))
             return partial(sgns.sweep, tables, window=config.window, negatives=config.negatives)
         how: dict[str, Any] = {"window": config.window, "pooling": self._pooling()}
@@ -304,9 +314,13 @@ class Model:
             case "hierarchical-softmax":
                 decisions = huffman.Tree.of(counts)
             case "nce":
-                decisions = binary.Sampled.nce(weights, config.negatives, counts)
+                decisions = binary.Sampled.nce(
+                    weights, config.negatives, counts, shared=config.shared_noise
+                )
             case "negative-sampling":
-                decisions = binary.Sampled.negative_sampling(weights, config.negatives)
+                decisions = binary.Sampled.negative_sampling(
+                    weights, config.negatives, shared=config.shared_noise
+                )
         return partial(binary.sweep, binary.Tables(inputs, outputs, keep, decisions), **how)
 
     def _pooling(self) -> Literal["none", "sum", "mean", "corrected-mean"]:

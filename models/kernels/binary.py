@@ -10,8 +10,9 @@ Each centre word of a window stands for ``R`` rows of the output table, each wit
 * hierarchical softmax: the inner nodes on its path in Huffman's tree (``huffman``).
 
 These are set against the hidden vector: one context word after the other (skip-gram), or the sum or
-mean of them all (CBOW). ``sgns`` does skip-gram with negative sampling faster, because it sets all
-words of a window against the same rows at once; what the positions draw is the same in both.
+mean of them all (CBOW). Noise words are drawn for the window, or anew for every pair of it, as the
+original program draws them. ``sgns`` does skip-gram with negative sampling faster, because it sets
+all words of a window against the same rows at once; what a window draws is the same in both.
 
 Shapes: ``V`` vocabulary, ``P`` padded width, ``M`` tokens kept, ``S`` sentences, ``R`` targets.
 """
@@ -50,25 +51,36 @@ class Sampled:
         negatives: K.
         offsets: (V,) what is added to the logit of a word.
         skips: whether a noise word that is the centre word takes no part.
+        shared: whether the pairs of a window have one draw; else each has its own.
     """
 
     noise: Noise
     negatives: int
     offsets: NDArray[np.float64]
     skips: bool
+    shared: bool = True
 
     @staticmethod
-    def negative_sampling(weights: NDArray[np.float64], negatives: int) -> Sampled:
+    def negative_sampling(
+        weights: NDArray[np.float64], negatives: int, *, shared: bool = True
+    ) -> Sampled:
         """Noise in proportion to (V,) weights."""
         nothing = np.zeros(len(weights))
-        return Sampled(Noise.of(weights), negatives, nothing, skips=True)
+        return Sampled(Noise.of(weights), negatives, nothing, skips=True, shared=shared)
 
     @staticmethod
-    def nce(weights: NDArray[np.float64], negatives: int, counts: NDArray[np.int64]) -> Sampled:
+    def nce(
+        weights: NDArray[np.float64],
+        negatives: int,
+        counts: NDArray[np.int64],
+        *,
+        shared: bool = True,
+    ) -> Sampled:
         """The same with its correction; counts (V,) give the biases."""
         bias = np.log(counts / counts.sum())
         correction = np.log(negatives * weights / weights.sum())
-        return Sampled(Noise.of(weights), negatives, bias - correction, skips=False)
+        offsets = bias - correction
+        return Sampled(Noise.of(weights), negatives, offsets, skips=False, shared=shared)
 
 
 Decisions = Sampled | Tree
@@ -96,7 +108,7 @@ def _draw(
     outputs: Any, word: Any, random: Any, noise: Any, places: Any, signs: Any, adds: Any
 ) -> Any:
     """Lay out the decisions between a word and its noise words, and fetch their rows."""
-    chance, other, offsets, negatives, skips = noise
+    chance, other, offsets, negatives, skips, _ = noise
     width = outputs.shape[1]
     for k in range(1 + negatives):
         target = np.int64(word)
@@ -145,8 +157,8 @@ def _train(
 ) -> Any:
     """Train on the centres ``low <= i < high``: the number of examples and their summed loss.
 
-    ``noise`` is (chance, other, offsets, negatives, skips) and ``tree`` (starts, nodes, signs); the
-    tree counts if it has words. ``rows`` is the most that R can be.
+    ``noise`` is (chance, other, offsets, negatives, skips, shared) and ``tree`` (starts, nodes,
+    signs); the tree counts if it has words. ``rows`` is the most that R can be.
     """
     width = inputs.shape[1]
     pooled, mean, corrected = pooling
@@ -189,6 +201,9 @@ def _train(
         share = np.float32(1 / n) if mean else one
         back = share if corrected else one
         for first in range(0, n, size):
+            if first and not noise[5]:
+                own = random_at(random_at(seed, i), noise[3] + first)
+                _draw(outputs, kept[i], own, noise, at, sign, add)
             gather(inputs, contexts, first, first + size, share, hidden)
             products(outputs, at, r, hidden, logits)
             loss += logistic(logits, sign, add, r, falling, steps)
@@ -223,13 +238,13 @@ def sweep(
         The tally; an example is a pair of words, or with CBOW a word with all its context.
     """
     words = np.zeros(0, np.int32)
-    noise = np.zeros(0, np.uint32), words, np.zeros(0), 0, False
+    noise = np.zeros(0, np.uint32), words, np.zeros(0), 0, False, True
     tree = np.zeros(0, np.int64), words, np.zeros(0, np.float32)
     match tables.decisions:
         case Tree() as found:
             tree, rows = (found.starts, found.nodes, found.signs), found.depth
-        case Sampled(distribution, negatives, offsets, skips):
-            noise = distribution.chance, distribution.other, offsets, negatives, skips
+        case Sampled(distribution, negatives, offsets, skips, shared):
+            noise = distribution.chance, distribution.other, offsets, negatives, skips, shared
             rows = 1 + negatives
 
     def train(

@@ -102,8 +102,12 @@ def sweep(
     pooling: Pooling,
     seed: int,
     rates: tuple[float, float],
+    own_draws: int = 0,
 ) -> Tally:
-    """``binary.sweep`` or ``softmax.sweep`` with one thread."""
+    """``binary.sweep`` or ``softmax.sweep`` with one thread.
+
+    Each pair has a draw of its own where ``own_draws``, the number of noise words, is given.
+    """
     keep_seed, draw_seed = np.random.SeedSequence(seed).generate_state(2, np.uint64).tolist()
     sentences = []
     for start, stop in zip(text.starts[:-1], text.starts[1:], strict=True):
@@ -123,9 +127,10 @@ def sweep(
             groups = [[context] for context in contexts] if pooling == "none" else [contexts]
             rate = rates[0] + (rates[1] - rates[0]) * position / kept
             how = {"mean": pooling.endswith("mean"), "corrected": pooling.startswith("corrected")}
-            for group in groups:
+            for n, group in enumerate(groups):
+                own = random(draw, own_draws + n) if own_draws and n else draw
                 loss = train_group(
-                    inputs, outputs, group, centre, objective, draw=draw, rate=rate, **how
+                    inputs, outputs, group, centre, objective, draw=own, rate=rate, **how
                 )
                 losses.append(loss)
             position += 1

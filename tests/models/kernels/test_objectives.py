@@ -38,6 +38,7 @@ class Problem:
     sample: float = 0.01
     scale: float = 0.3
     negatives: int = 5
+    shared: bool = True
 
     @property
     def counts(self) -> np.ndarray:
@@ -56,8 +57,8 @@ class Problem:
             case "hierarchical-softmax":
                 return Tree.of(self.counts)
             case "nce":
-                return binary.Sampled.nce(weights, self.negatives, self.counts)
-        return binary.Sampled.negative_sampling(weights, self.negatives)
+                return binary.Sampled.nce(weights, self.negatives, self.counts, shared=self.shared)
+        return binary.Sampled.negative_sampling(weights, self.negatives, shared=self.shared)
 
     @property
     def reference(self) -> objectives_reference.Objective:
@@ -81,7 +82,10 @@ class Problem:
     def expected(self, text: Sentences, **how: Any) -> tuple[windows.Tally, np.ndarray, np.ndarray]:
         inputs, outputs = (table.astype(np.float64) for table in self.tables)
         keep = keep_chances(self.counts, self.sample)
-        tally = objectives_reference.sweep(inputs, outputs, keep, self.reference, text, **how)
+        own = 0 if self.shared else self.negatives
+        tally = objectives_reference.sweep(
+            inputs, outputs, keep, self.reference, text, own_draws=own, **how
+        )
         return tally, inputs, outputs
 
 
@@ -105,6 +109,21 @@ def test_the_kernel_does_what_the_reference_says(
         assert np.abs(wanted - start).max() > 0.05
         np.testing.assert_allclose(found[:, :width], wanted, atol=5e-6)
         assert not found[:, width:].any()  # the padding takes no part
+
+
+@pytest.mark.parametrize("objective", ["negative-sampling", "nce"])
+def test_pairs_may_have_noise_words_of_their_own(objective: str) -> None:
+    text = text_of([0, 2, 30, 70], 12)
+    how = {"window": 3, "pooling": "none", "seed": 5, "rates": (0.1, 0.02)}
+    problem = Problem(objective, 12, 20, shared=False)
+    tally, *ours = problem.run(text, threads=1, **how)
+    expected, *theirs = problem.expected(text, **how)
+    assert tally.loss == pytest.approx(expected.loss, rel=1e-6)
+    for found, wanted in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(found[:, :20], wanted, atol=5e-6)
+    shared = Problem(objective, 12, 20).run(text, threads=1, **how)[0]
+    assert shared.examples == tally.examples
+    assert shared.loss != tally.loss
 
 
 def loss_of(
