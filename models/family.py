@@ -257,6 +257,15 @@ class Sweeps(Model, Protocol[Chunk]):
         ...
 
 
+@runtime_checkable
+class RaisesItsRate(Protocol):
+    """A Config whose learning rate is for one worker."""
+
+    def for_workers(self, n: int) -> Self:
+        """The settings by which each of n workers trains on its part, all averaged now and then."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class SweptTable:
     """A table that sweeps write to, for a loop that reads and writes it between two sweeps.

@@ -27,7 +27,7 @@ Shapes: ``V`` vocabulary, ``B`` buckets, ``D`` width, ``N`` words.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -49,7 +49,7 @@ from models.family import (
 )
 from models.text import Sentences
 from models.vocabulary import Vocabulary
-from models.word2vec import CHUNK_WORDS, Chunks
+from models.word2vec import CHUNK_WORDS, WORKERS_POWER, Chunks
 
 WORDS_AT_ONCE = 4096  # whose rows are in memory when their vectors are made
 
@@ -163,6 +163,10 @@ class Config:
     def outputs(self) -> str:
         """The name of the second table: vectors of words as targets, or of the tree's nodes."""
         return "nodes" if self.objective == "hierarchical-softmax" else "output"
+
+    def for_workers(self, n: int) -> Config:
+        """What workers add is partly averaged, so the rate is ``n ** WORKERS_POWER`` as high."""
+        return replace(self, learning_rate=self.learning_rate * n**WORKERS_POWER)
 
     def wants(self) -> Mapping[str, Want]:
         """The training text, and a vocabulary without reserved entries."""

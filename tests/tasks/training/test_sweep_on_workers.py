@@ -32,7 +32,7 @@ from tests.tasks.training.trainee import RECIPE, context_of
 CONFIG = word2vec.Config(dim=16, epochs=2, sample=0.01)
 TREE = replace(CONFIG, architecture="cbow", objective="hierarchical-softmax")
 SENTENCES = 600
-NUMBERS = {(word2vec, "CHUNK_WORDS"): 3000, (sweep, "ROUND"): 700, (exchange, "FIRST"): 80}
+NUMBERS = {(word2vec, "CHUNK_WORDS"): 3000, (sweep, "ROUND"): 2800, (exchange, "FIRST"): 80}
 """So small a text is cut and exchanged as a large one is."""
 
 
@@ -78,7 +78,7 @@ class Worker:
             self.checkpoints.save(start)
         dist.barrier()
         if self.kill is not None:
-            model.sweep = dying(model.sweep, self.kill)  # type: ignore[method-assign]
+            word2vec.Model.sweep = dying(word2vec.Model.sweep, self.kill)  # type: ignore[method-assign]
         place = Place(torch.device("cpu"), self.rank, self.world)
         loop = sweep.Loop(
             model, inputs, 1, self.checkpoints, place=place, checkpoint_seconds=0.0
@@ -124,7 +124,7 @@ def team(folder: Path, world: int = 2, **settings: Any) -> list[Worker]:
 def simulated(config: word2vec.Config, world: int) -> tuple[dict[str, np.ndarray], int]:
     """What the workers should come to, one after the other; and how often all rows were taken."""
     inputs = corpus(SENTENCES)
-    models = [config.build(inputs, seed=1) for _ in range(world)]
+    models = [config.for_workers(world).build(inputs, seed=1) for _ in range(world)]
     chunks = models[0].chunks(inputs)
     n, every = config.epochs * len(chunks), len(models[0].input)
     rounds = sweep.rounds_of(chunks.size / len(chunks), world)
