@@ -6,10 +6,10 @@ can be words; a text that is a word as a whole, such as ``-``, is that word.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 SIGNS = {"+": 1.0, "-": -1.0}
+LARGEST_WEIGHT = 1e6
 
 
 def signed_words(text: str, known: Callable[[str], bool]) -> list[tuple[float, str]]:
@@ -40,12 +40,12 @@ def _signed_word(term: list[str], text: str) -> tuple[float, str]:
             return SIGNS[sign] * float(weight), word
     raise ValueError(
         f"{text!r} is no sum of words: {' '.join(term)!r} should be a sign and a word, "
-        "perhaps with `WEIGHT *` between them"
+        "perhaps with `WEIGHT *` between them, a number below a million"
     )
 
 
 def _is_weight(text: str) -> bool:
     try:
-        return math.isfinite(float(text))
+        return abs(float(text)) < LARGEST_WEIGHT  # false of nan too
     except ValueError:
         return False

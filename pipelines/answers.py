@@ -64,6 +64,9 @@ def neighbours(
             vectors.mean_vector([word for _, word in terms], [weight for weight, _ in terms])
             for terms in signed.values()
         ]
+        for text, mean in zip(signed, means, strict=True):
+            if not mean.any():
+                raise ValueError(f"{text!r} is a vector of zeros, to which nothing is near")
         words = [[word for _, word in terms] for terms in signed.values()]
         found = vectors.nearest(np.stack(means), k, words)
     return dict(zip(signed, found, strict=True))

@@ -10,11 +10,15 @@ from typing import Any
 
 import yaml
 
+from models.families import FAMILIES
+from pipelines.config import parse
 from pipelines.counting import format_of
 from pipelines.settings import Settings
 from tasks.artifacts import canonical_json
 from tasks.continuing import READ_ALIKE, Base, find_base, phrases_of
+from tasks.errors import InputError
 from tasks.places import is_local
+from tasks.registry import check_name
 from tasks.store import Store
 
 
@@ -40,12 +44,21 @@ def write_recipe(
         changes: settings of the family that are not the base's.
 
     Raises:
-        ConfigError: the files are of several formats.
-        InputError: there is no such model.
+        ConfigError: the files are of several formats, or a name or setting that cannot be.
+        InputError: there is no such model, or training cannot go on from it.
     """
     store = Store(settings.store, settings.home / "cache")
     base = find_base(store, reference, settings.tracking_uri)
+    if base.family not in {str(config.family) for config in FAMILIES}:
+        raise InputError(
+            f"this holds {base.title}, which training cannot go on from",
+            where=base.reference,
+            remedy="go on from a model that was trained here, or from a fastText .bin file",
+        )
     value = recipe_for(base, text, name=name, changes=changes)
+    parse(value)
+    for key in value["families"]:
+        check_name(f"{value['corpus']['name']}-{key}")
     path = (
         settings.home / "recipes" / f"{value['corpus']['name']}-{next(iter(value['bases']))}.yaml"
     )
@@ -59,9 +72,10 @@ def recipe_for(
     base: Base, text: Sequence[str], *, name: str = "", changes: Mapping[str, Any] = {}
 ) -> dict[str, Any]:
     """The plain config of a training that goes on; see ``write_recipe``."""
-    corpus = name or base.experiment or "continued"
     began = f"{base.experiment}-"
     named = base.name.startswith(began) and base.name != began and bool(base.experiment)
+    # A model that is not called by its experiment, such as an imported one, gives its own name.
+    corpus = name or (base.experiment if named else base.name) or "continued"
     key = base.name.removeprefix(began) if named else base.family
     paths = [str(Path(one).expanduser().absolute()) if is_local(one) else one for one in text]
     phrases = phrases_of(base.text)

@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from models.families import FamilyConfig
-from models.family import GrowingFamily
+from models.families import FamilyConfig, StoredConfig
+from models.family import Family, GrowingFamily
 from tasks.artifacts import Artifact, Manifest, Stats, canonical_json, recipe_of
 from tasks.corpus import CorpusConfig
 from tasks.errors import ConfigError
@@ -67,6 +67,12 @@ class Base:
     def family(self) -> str:
         """The discriminator of its family."""
         return str(self.settings["family"])
+
+    @property
+    def title(self) -> str:
+        """What a leaderboard calls it."""
+        config: Family = TypeAdapter(StoredConfig).validate_python(self.settings)
+        return config.title
 
 
 # --- finding --------------------------------------------------------------------------------

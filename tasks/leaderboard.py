@@ -124,10 +124,12 @@ class Standing:
     Attributes:
         place: from 1, equal scores share one; None where there is nothing to be ranked against.
         reason: why it is not ranked against others of its name, if so.
+        best: it is the first of all others, and better than its baselines.
     """
 
     place: int | None
     reason: str = ""
+    best: bool = False
 
 
 def standing(score: Score, row: Row, rows: Sequence[Row]) -> Standing:
@@ -138,13 +140,17 @@ def standing(score: Score, row: Row, rows: Sequence[Row]) -> Standing:
     reason = next((why for why in reasons if why), "")
     if not rivals or score.value is None:
         return Standing(None, reason)
-    return Standing(1 + sum(_better(rival, score) for rival in rivals), reason)
+    place = 1 + sum(_better(rival.value, score) for rival in rivals)
+    held = [b.value for b in score.baselines if b.name != "champion"]
+    beaten = not any(_better(value, score) or value == score.value for value in held)
+    return Standing(place, reason, best=place == 1 and not reason and beaten)
 
 
-def _better(a: Score, b: Score) -> bool:
-    if a.value is None or b.value is None:
-        return b.value is None and a.value is not None
-    return a.value < b.value if a.lower_is_better else a.value > b.value
+def _better(value: float | None, than: Score) -> bool:
+    """Whether a value is better than a score."""
+    if value is None or than.value is None:
+        return than.value is None and value is not None
+    return value < than.value if than.lower_is_better else value > than.value
 
 
 def label(score: Score) -> str:
@@ -232,7 +238,7 @@ class Leaderboard:
                 scores.add_row(*(line[i] for i in kept))
             table.add_row(Group(*_about(row), scores))
         yield table
-        if any(standing(s, row, self.rows).place for row in self.rows for s in row.scores):
+        if any(standing(s, row, self.rows).best for row in self.rows for s in row.scores):
             yield Text(f"{BEST} the best of those that compare", "dim")
         for reason, mark in marks.items():
             yield Text(f"{mark} not ranked: {reason}", "italic")
@@ -282,7 +288,7 @@ def _about(row: Row) -> Iterator[Text]:
 def _value(score: Score, row: Row, rows: Sequence[Row], marks: Mapping[str, str]) -> Text:
     place = standing(score, row, rows)
     mark = marks.get(place.reason, "")
-    best = place.place == 1
+    best = place.best
     return Text(f"{score.shown}{BEST * best}{mark}", "bold green" if best else "")
 
 
@@ -308,7 +314,7 @@ def _cell(score: Score | None, row: Row, rows: Sequence[Row], marks: Mapping[str
     if score is None:
         return "-"
     place = standing(score, row, rows)
-    shown = f"**{score.shown}**" if place.place == 1 else score.shown
+    shown = f"**{score.shown}**" if place.best else score.shown
     mark = marks.get(place.reason, "").replace("*", "\\*")
     about = "; ".join(filter(None, [baselines(score), coverage(score)]))
     return " ".join(filter(None, [f"{shown}{mark}", score.range, f"({about})"]))

@@ -107,6 +107,8 @@ def objections(gate: Gate, candidate: Version, champion: Version | None) -> tupl
         if objection := _regression(name, tolerance, candidate, champion):
             found.append(objection)
     if gate.slack is not None and champion is not None:
+        if objection := _unscored(candidate, champion):
+            found.append(objection)
         for best in champion.scores:
             if best.name not in gate.no_regression and _compares(
                 _score(candidate, best.name), best
@@ -115,6 +117,19 @@ def objections(gate: Gate, candidate: Version, champion: Version | None) -> tupl
                 if objection := _regression(best.name, tolerance, candidate, champion):
                     found.append(objection)
     return tuple(found)
+
+
+def _unscored(candidate: Version, champion: Version) -> str | None:
+    """Why nothing can be said of a version beside a champion that has scores."""
+    known = [best.name for best in champion.scores if best.value is not None]
+    if champion.version == candidate.version or not known:
+        return None
+    if any(_score(candidate, name) is not None for name in known):
+        return None
+    return (
+        f"it has none of the scores of the champion, version {champion.version} "
+        f"({', '.join(known[:3])}{', ...' * (len(known) > 3)})"
+    )
 
 
 def _compares(score: Score | None, best: Score) -> bool:

@@ -38,7 +38,7 @@ def soft(text: str) -> str:
 def shown_value(score: Score, row: Row, rows: Sequence[Row], marks: Mapping[str, str]) -> str:
     """The value of a score, the best one stressed, with the mark of why it is not ranked."""
     place = standing(score, row, rows)
-    style = ' class="first"' if place.place == 1 else ""
+    style = ' class="first"' if place.best else ""
     return f"<span{style}>{score.shown}{marks.get(place.reason, '')}</span>"
 
 

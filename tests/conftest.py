@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 os.environ |= {
     "DO_NOT_TRACK": "1",
@@ -22,6 +23,10 @@ os.environ |= {
 
 from tasks.cluster import RayCluster
 from tasks.store import Store
+
+# A busy machine is no failure; pytest-timeout ends what hangs.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -107,11 +107,15 @@ class Difference:
 
     @property
     def shown(self) -> str:
-        """For people: "+0.031 [-0.004, 0.066]"."""
+        """For people: "+0.031 [-0.004, 0.066]: may be chance"."""
         if self.value is None:
             return "undefined"
         ends = [f"{self._scaled(end):+.3f}" for end in self.interval or ()]
-        return f"{self._scaled(self.value):+.3f}{self._sign} [{', '.join(ends)}]"
+        shown = f"{self._scaled(self.value):+.3f}{self._sign} [{', '.join(ends)}]"
+        if self.interval is None:
+            return shown
+        low, high = self.interval
+        return shown + (": may be chance" if low <= 0 <= high else ": more than chance")
 
     @property
     def _sign(self) -> str:

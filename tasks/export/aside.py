@@ -26,16 +26,26 @@ def written_aside(out: Path) -> Iterator[Path]:
     next one.
     """
     out = out.absolute()
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", where=str(out)) from None
+    if os.path.lexists(out) and not (out.is_file() or out.is_dir() or out.is_symlink()):
+        raise InputError(
+            "this is neither a file nor a folder, but a device or the like",
+            where=str(out),
+            remedy="name another path",
+        )
     prefix = f".{out.name}.aside-"
     for left in out.parent.glob(f"{glob.escape(prefix)}*"):
         if time.time() - left.stat().st_mtime > STALE_SECONDS and not _is_held(left):
             shutil.rmtree(left, ignore_errors=True)
     aside = out.parent / f"{prefix}{uuid.uuid4().hex[:12]}"
-    aside.mkdir()
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        aside.mkdir()
+    except OSError as error:
+        raise InputError(
+            f"cannot be written: {error.strerror}",
+            where=str(out),
+            remedy="name a path in a folder that you may write to",
+        ) from None
     handle = os.open(aside, os.O_RDONLY)
     try:
         # The kernel frees the lock when its holder dies, however it dies.

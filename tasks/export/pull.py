@@ -110,6 +110,12 @@ def pull(
             where=str(out),
             remedy="choose another path, or --force to replace it",
         )
+    if out.is_dir() and not is_model_folder(out) and any(out.iterdir()):
+        raise InputError(
+            "this folder holds other things than a pulled model, which would be lost",
+            where=str(out),
+            remedy="choose another path, or remove the folder yourself",
+        )
     opened = open_model(reference, tracking_uri)
     if format not in formats(opened.model):
         raise InputError(

@@ -36,8 +36,11 @@ Place = Callable[[int], str]
 
 SWAPPED_SHARE, PLAUSIBLE = 0.25, 2.0**60
 """Which share of numbers has to be beyond what size (or its inverse) to look into their bytes."""
+LARGEST = 1e15
+"""Numbers of a vector are below it."""
 RECORDS = (
-    "invalid_utf8", "too_few_numbers", "not_a_number", "not_finite", "empty_word", "duplicate",
+    "invalid_utf8", "too_few_numbers", "not_a_number", "not_finite", "nul", "empty_word",
+    "duplicate",
 )  # fmt: skip
 """Reasons that count whole records."""
 
@@ -100,13 +103,17 @@ class Gathering:
         """
         if not len(self) and len(vectors):
             self._check_order(vectors)
-        finite = np.asarray(np.isfinite(vectors).all(axis=1))
+        # Of larger numbers the squares, and so the cosines, are not finite.
+        finite = np.asarray((np.abs(vectors) < LARGEST).all(axis=1))
         rows, taken = self._rows, []
         for i, (word, good) in enumerate(zip(self._decoded(words, place), finite, strict=True)):
             if word is None:
                 continue
             if not good:
-                self.reject("not_finite", f"the vector of {word!r} is not finite", place(i))
+                problem = f"the vector of {word!r} is not finite, or has numbers above {LARGEST:g}"
+                self.reject("not_finite", problem, place(i))
+            elif "\0" in word:
+                self.reject("nul", f"the word {word!r} has a NUL in it", place(i))
             elif not word:
                 self.stats["empty_word"] += 1
             elif word in rows:

@@ -87,6 +87,31 @@ def test_what_is_told_of_files_that_cannot_be_used(cli: Cli, vectors: Path, tmp_
     lenient = cli("import", str(bad), "--name", "bad", "--errors", "reject")
     assert "1 words, read as word2vec; invalid utf8 1" in lenient.out
     assert cli("import", str(vectors), "--name", "no good").code == 2
+    for line, problem in ((b"a\0b 1", "has a NUL in it"), (b"huge 3e38", "above 1e+15")):
+        bad.write_bytes(b"2 1\na 1\n" + line + b"\n")
+        done = cli("import", str(bad), "--name", "bad")
+        assert (done.code, problem in done.err) == (2, True), done.err
+
+
+def test_vectors_alone_are_nothing_to_go_on_from(
+    cli: Cli, cli_home: Path, vectors: Path, tmp_path: Path
+) -> None:
+    assert cli("import", str(vectors), "--name", "alone").code == 0
+    text = tmp_path / "new.txt"
+    text.write_text("a ship and a gull\n")
+    before = sorted(cli_home.rglob("*.yaml"))
+    done = cli("continue", "alone@champion", "--text", str(text))
+    assert done.code == 2
+    assert "training cannot go on from" in done.err
+    assert sorted(cli_home.rglob("*.yaml")) == before
+
+
+def test_words_that_cancel_out_have_no_neighbours(cli: Cli, vectors: Path) -> None:
+    assert cli("import", str(vectors), "--name", "zero").code == 0
+    for asked in ("ship - ship", "1e308 * ship + gull"):
+        done = cli("query", "neighbours", "zero@champion", asked)
+        assert done.code == 2, done.out
+        assert "zeros" in done.err or "no sum of words" in done.err
 
 
 def test_a_pulled_model_answers_in_mlflow(cli: Cli, cli_home: Path, vectors: Path) -> None:

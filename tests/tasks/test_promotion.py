@@ -62,7 +62,9 @@ NOT_WORSE = Gate(no_regression={"perplexity.test": 2.0, "similarity.pairs": 0.01
 @pytest.mark.parametrize(
     ("gate", "scores", "champion", "reason"),
     [
-        (Gate(), (), CHAMPION, None),
+        (Gate(), (), CHAMPION, "none of the scores of the champion, version 1 (perplexity.test"),
+        (Gate(), (), version(1), None),
+        (Gate(slack=None), (), CHAMPION, None),
         (Gate(), (perplexity(119.0), spearman(0.33)), CHAMPION, None),
         (Gate(), (perplexity(121.0),), CHAMPION, "121.0, worse than the 100.0"),
         (Gate(), (perplexity(500.0, "v2"), spearman(0.4)), CHAMPION, None),

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -128,42 +129,41 @@ def test_scheduled_runs_over_a_growing_folder_compute_what_is_new(api: Any, tmp_
     train = f"{{paths: ['{tmp_path}/*.txt']}}"
     config.write_text(f"corpus: {{name: growing, train: {train}}}\nfamilies: {{ngram: {{}}}}")
     deployment = api.call("GET", "/deployments/name/corpus/corpus")["id"]
-    body = {
-        "schedule": {"interval": 10.0, "anchor_date": "2026-01-01T00:00:00Z"},
-        "parameters": {"recipe": str(config)},
-        "active": True,
-    }
     wanted = {
         "deployments": {"id": {"any_": [deployment]}},
         "flow_runs": {"state": {"type": {"any_": ["COMPLETED", "FAILED", "CRASHED"]}}},
-        "sort": "START_TIME_DESC",
     }
 
-    def partitions(total: int) -> dict[str, str]:
-        """What the steps of a run computed, once there is one with so many partitions."""
-        deadline = time.monotonic() + 240
-        while time.monotonic() < deadline:
-            for run in api.call("POST", "/flow_runs/filter", wanted):
-                assert run["auto_scheduled"]
-                assert run["state_type"] == "COMPLETED", run["state"]["message"]
-                logs = api.call(
-                    "POST", "/logs/filter", {"logs": {"flow_run_id": {"any_": [run["id"]]}}}
-                )
-                found = re.findall(r"(\w+ train): .* s, (\d+) of (\d+) partitions", str(logs))
-                steps = {step: f"{computed} of {all_}" for step, computed, all_ in found}
-                # Lines of a log arrive when they like, so that of the last step is waited for.
-                if steps.get("tokenize train", "").endswith(f" of {total}"):
-                    return steps
-            time.sleep(1)
+    def tonight(total: int) -> dict[str, str]:
+        """What the steps of one scheduled run computed, of so many partitions."""
+        soon = datetime.now(UTC) + timedelta(seconds=10)
+        body = {
+            "schedule": {"interval": 86400.0, "anchor_date": soon.isoformat()},
+            "parameters": {"recipe": str(config)},
+            "active": True,
+        }
+        (schedule,) = api.call("POST", f"/deployments/{deployment}/schedules", [body])
+        try:
+            deadline = time.monotonic() + 180
+            while time.monotonic() < deadline:
+                for run in api.call("POST", "/flow_runs/filter", wanted):
+                    assert run["auto_scheduled"]
+                    assert run["state_type"] == "COMPLETED", run["state"]["message"]
+                    of = {"logs": {"flow_run_id": {"any_": [run["id"]]}}}
+                    logs = str(api.call("POST", "/logs/filter", of))
+                    found = re.findall(r"(\w+ train): .* s, (\d+) of (\d+) partitions", logs)
+                    steps = {step: f"{computed} of {all_}" for step, computed, all_ in found}
+                    # Lines of a log arrive when they like, so that of the last step is awaited.
+                    if steps.get("tokenize train", "").endswith(f" of {total}"):
+                        return steps
+                time.sleep(1)
+        finally:
+            api.call("DELETE", f"/deployments/{deployment}/schedules/{schedule['id']}")
         raise AssertionError("no scheduled run has finished")
 
-    (schedule,) = api.call("POST", f"/deployments/{deployment}/schedules", [body])
-    try:
-        assert set(partitions(2).values()) == {"2 of 2"}
-        add("wednesday.txt")
-        grown = partitions(3)
-    finally:
-        api.call("DELETE", f"/deployments/{deployment}/schedules/{schedule['id']}")
+    assert set(tonight(2).values()) == {"2 of 2"}
+    add("wednesday.txt")
+    grown = tonight(3)
     assert {"ingest train", "normalize train", "tokenize train"} <= set(grown)
     assert set(grown.values()) == {"1 of 3"}
 

@@ -184,11 +184,22 @@ def test_nothing_else_is_overwritten(uri: str, workshop: Path) -> None:
             with pytest.raises(InputError, match="something here already"):
                 pull("pulled-word2vec/1", format, out, tracking_uri=uri)  # type: ignore[arg-type]
     assert (precious.read_text(), (folder / "mine").read_text()) == ("mine", "mine")
-    for out in (precious, folder):
-        pull("pulled-word2vec/1", "native", out, tracking_uri=uri, force=True)
-        assert open_model(str(out), "").about["family"] == "word2vec"
-    pull("pulled-word2vec/1", "word2vec", folder, tracking_uri=uri, force=True)
-    assert folder.is_file()
+    with pytest.raises(InputError, match="would be lost"):
+        pull("pulled-word2vec/1", "native", folder, tracking_uri=uri, force=True)
+    assert (folder / "mine").read_text() == "mine"
+    pull("pulled-word2vec/1", "native", precious, tracking_uri=uri, force=True)
+    assert open_model(str(precious), "").about["family"] == "word2vec"
+    pull("pulled-word2vec/1", "word2vec", precious, tracking_uri=uri, force=True)
+    assert precious.is_file()
+
+
+def test_a_device_or_a_place_without_room_is_no_place(uri: str, workshop: Path) -> None:
+    pipe = workshop / "pipe"
+    os.mkfifo(pipe)
+    for out, problem in ((pipe, "neither a file nor a folder"), (Path("/proc/x"), "be written")):
+        with pytest.raises(InputError, match=problem):
+            pull("pulled-word2vec/1", "word2vec", out, tracking_uri=uri, force=True)
+    assert pipe.is_fifo()
 
 
 def test_a_damaged_folder_is_refused(uri: str, workshop: Path) -> None:
