@@ -231,8 +231,6 @@ class WordVectors:
         signs = np.repeat([1.0, -1.0], [len(positive), len(negative)])
         weighing = (signs if weights is None else signs * np.asarray(weights)).tolist()
         mean = self.mean_vector(keys, weighing, post_normalize=True)
-        if not mean.any():
-            raise ValueError("these words cancel out: nothing is near to a vector of zeros")
         return self.nearest(mean[None], k, [_words(keys)], restrict)[0]
 
     def most_similar_cosmul(
