@@ -15,7 +15,7 @@ from models.kernels.fasttext import Tables
 from models.kernels.huffman import Tree
 from models.kernels.objectives_reference import hierarchical
 from models.kernels.sampling import Noise
-from models.kernels.sgns_reference import Table, random, take
+from models.kernels.sgns_reference import Table, random, take, thinned
 from models.kernels.windows import Tally
 from models.text import Sentences
 
@@ -61,15 +61,7 @@ def sweep(
 ) -> Tally:
     """``fasttext.sweep`` with one thread, over tables of any precision."""
     keep_seed, draw_seed = np.random.SeedSequence(seed).generate_state(2, np.uint64).tolist()
-    sentences = []
-    for start, stop in zip(text.starts[:-1], text.starts[1:], strict=True):
-        chosen = [
-            int(text.ids[i])
-            for i in range(start, stop)
-            if text.ids[i] >= 0 and random(keep_seed, i) % 2**32 <= tables.keep[text.ids[i]]
-        ]
-        if len(chosen) > 1:
-            sentences.append(chosen)
+    sentences = thinned(text, tables.keep, keep_seed)
     kept, position, examples, losses = sum(map(len, sentences)), 0, 0, []
     bags = [
         tables.rows[a:b].tolist()

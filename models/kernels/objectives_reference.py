@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from models.kernels.binary import Sampled
 from models.kernels.huffman import Tree
 from models.kernels.sampling import Chances
-from models.kernels.sgns_reference import Table, random, take
+from models.kernels.sgns_reference import Table, random, take, thinned
 from models.kernels.windows import Pooling, Tally
 from models.text import Sentences
 
@@ -109,15 +109,7 @@ def sweep(
     Each pair has a draw of its own where ``own_draws``, the number of noise words, is given.
     """
     keep_seed, draw_seed = np.random.SeedSequence(seed).generate_state(2, np.uint64).tolist()
-    sentences = []
-    for start, stop in zip(text.starts[:-1], text.starts[1:], strict=True):
-        chosen = [
-            int(text.ids[i])
-            for i in range(start, stop)
-            if text.ids[i] >= 0 and random(keep_seed, i) % 2**32 <= keep[text.ids[i]]
-        ]
-        if len(chosen) > 1:
-            sentences.append(chosen)
+    sentences = thinned(text, keep, keep_seed)
     kept, position, losses = sum(map(len, sentences)), 0, []
     for words in sentences:
         for i, centre in enumerate(words):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from models.kernels.sampling import Noise
+from models.kernels.sampling import Chances, Noise
 from models.kernels.sgns import Tables
 from models.kernels.windows import Tally
 from models.text import Sentences
@@ -48,6 +48,20 @@ def train_window(
     return float((mask * np.logaddexp(0, signs * logits)).sum())
 
 
+def thinned(text: Sentences, keep: Chances, seed: int) -> list[list[int]]:
+    """The words that are kept of each sentence, of which at least two are left."""
+    sentences = []
+    for start, stop in zip(text.starts[:-1], text.starts[1:], strict=True):
+        chosen = [
+            int(text.ids[i])
+            for i in range(start, stop)
+            if text.ids[i] >= 0 and random(seed, i) % 2**32 <= keep[text.ids[i]]
+        ]
+        if len(chosen) > 1:
+            sentences.append(chosen)
+    return sentences
+
+
 def sweep(
     tables: Tables,
     text: Sentences,
@@ -59,15 +73,7 @@ def sweep(
 ) -> Tally:
     """``sgns.sweep`` with one thread."""
     keep_seed, draw_seed = np.random.SeedSequence(seed).generate_state(2, np.uint64).tolist()
-    sentences = []
-    for start, stop in zip(text.starts[:-1], text.starts[1:], strict=True):
-        chosen = [
-            int(text.ids[i])
-            for i in range(start, stop)
-            if text.ids[i] >= 0 and random(keep_seed, i) % 2**32 <= tables.keep[text.ids[i]]
-        ]
-        if len(chosen) > 1:
-            sentences.append(chosen)
+    sentences = thinned(text, tables.keep, keep_seed)
     kept, position, examples, losses = sum(map(len, sentences)), 0, 0, []
     for words in sentences:
         for i, centre in enumerate(words):
