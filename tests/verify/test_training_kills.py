@@ -42,14 +42,15 @@ class Training:
         return out.split()[-1]
 
     def reach(self, process: subprocess.Popen[str], step: int) -> None:
-        """Wait until a step has been told."""
-        while self.told() < step:
+        """Wait until the process itself tells of its work, and a step has been told."""
+        before = self.lines()
+        while self.lines() == before or max(self.log.read()) < step:
             assert process.poll() is None, "it ended before the kill"
             time.sleep(0.02)
 
-    def told(self) -> int:
-        """The last step that was told."""
-        return max(self.log.read(), default=0) if self.log.path.exists() else 0
+    def lines(self) -> int:
+        """How many steps have been told, by this process and those before it."""
+        return self.log.path.read_text().count("\n") if self.log.path.exists() else 0
 
 
 def name(process: psutil.Process) -> str:
@@ -87,7 +88,7 @@ def test_a_lost_worker_of_a_sweep_is_replaced_and_leaves_no_trace(tmp_path: Path
     calm, training = (Training(tmp_path / name, "word2vec") for name in ("calm", "killed"))
     known = calm.finish(calm.start())
     process = training.start()
-    while not training.log.path.exists() or training.log.path.read_text().count("\n") < 3:
+    while training.lines() < 3:
         assert process.poll() is None, "it ended before the kill"
         time.sleep(0.02)
     family = psutil.Process(process.pid).children(recursive=True)
