@@ -34,13 +34,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from models.backoff import BOS, Table
 from models.family import Inputs, Report, State, Style, Want, WantsNgrams, WantsVocabulary
+from models.kneser_ney import FALLBACK, estimate_discounts, interpolate
 from models.text import Sentences
 from models.vocabulary import LM_RESERVED, Vocabulary
-
-BOS, EOS = LM_RESERVED.index("<s>"), LM_RESERVED.index("</s>")
-FALLBACK = (0.0, 0.5, 1.0, 1.5)
-"""The discounts of an order whose own cannot be estimated, by adjusted count."""
 
 
 @dataclass(frozen=True)
@@ -94,66 +92,6 @@ class Config:
         return Ngram(self, vocabulary, table)
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """All n-grams of all orders, as a trie that is read from the last word to the first.
-
-    The number of a unigram is its word's id. The others follow by order, and within an order by
-    the number of their last words, then by their first word.
-
-    Attributes:
-        sizes: (order,) int64, n-grams by order; the first is V.
-        keys: (T - V,) int64, for the n-grams of two words and more in order of their numbers:
-            number of the n-gram without its first word, times V, plus the first word. They rise,
-            so a binary search finds an n-gram.
-        probabilities: (T,) float64, of the last word after the others.
-        weights: float64, of all but the highest order: what the probabilities after a shorter
-            context are multiplied by if the word was never seen after this n-gram; else 1.
-    """
-
-    sizes: NDArray[np.int64]
-    keys: NDArray[np.int64]
-    probabilities: NDArray[np.float64]
-    weights: NDArray[np.float64]
-
-    @property
-    def order(self) -> int:
-        """The highest order."""
-        return len(self.sizes)
-
-    def numbers(self, order: int) -> slice:
-        """The numbers of the n-grams of an order."""
-        end = int(self.sizes[:order].sum())
-        return slice(end - int(self.sizes[order - 1]), end)
-
-    def find(
-        self, order: int, shorter: NDArray[np.int64], first: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """The numbers of n-grams by that of all but their first word and by this; -1 if absent."""
-        n_words, base = int(self.sizes[0]), self.numbers(order).start
-        keys = self.keys[base - n_words : self.numbers(order).stop - n_words]
-        if len(keys) == 0:
-            return np.full(len(shorter), -1, np.int64)
-        wanted = shorter * n_words + first
-        # In order, look-ups walk through the table and find it in the processor's caches.
-        rows = np.argsort(wanted)
-        at = np.empty_like(wanted)
-        at[rows] = np.minimum(np.searchsorted(keys, wanted[rows]), len(keys) - 1)
-        return np.where(keys[at] == wanted, at + base, -1)
-
-    def ngrams(self, order: int) -> NDArray[np.int32]:
-        """(sizes[order - 1], order) the words of all n-grams of an order, by number."""
-        n_words = int(self.sizes[0])
-        words = np.arange(n_words, dtype=np.int32)[:, None]
-        for k in range(2, order + 1):
-            here = self.numbers(k)
-            keys = self.keys[here.start - n_words : here.stop - n_words]
-            shorter, first = np.divmod(keys, n_words)
-            rest = words[shorter - self.numbers(k - 1).start]
-            words = np.concatenate([first.astype(np.int32)[:, None], rest], axis=1)
-        return words
-
-
 class Ngram:
     """An n-gram model."""
 
@@ -196,126 +134,17 @@ class Ngram:
         ]
         estimates = [estimate_discounts(spectrum) for spectrum in spectra]
         discounts = np.array([FALLBACK if found is None else found for found in estimates])
-        self.table = _interpolate(sizes, keys, contexts, adjusted, discounts)
+        self.table = interpolate(sizes, keys, contexts, adjusted, discounts)
         lacking = [k for k, found in enumerate(estimates, 1) if found is None]
         return _report(sizes, spectra, discounts, lacking)
 
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
-        """Log-probabilities in nats, left to right, each sentence conditioned on its start alone.
-
-        Args:
-            sentences: S sentences with N tokens, under the model's vocabulary.
-
-        Returns:
-            (N + S,) for every sentence the tokens in order and then its ``</s>``.
-        """
-        table, stream = self.table, framed(sentences).astype(np.int64)
-        scored = np.flatnonzero(stream != BOS)
-        log_prob = np.zeros(len(stream))
-        log_prob[scored] = np.log(table.probabilities[stream[scored]])
-        number = stream  # of the n-gram of k words that ends at a position, -1 if there is none
-        for k in range(2, table.order + 1):
-            # An n-gram that begins with <s> is never longer, so none crosses into a sentence.
-            known = scored[number[scored] >= 0]
-            known = known[known >= k - 1]
-            longer = np.full(len(stream), -1, np.int64)
-            longer[known] = table.find(k, number[known], stream[known - k + 1])
-            found = longer[scored] >= 0
-            context = number[scored - 1]
-            backing = scored[~found & (context >= 0)]
-            log_prob[backing] += np.log(table.weights[number[backing - 1]])
-            log_prob[scored[found]] = np.log(table.probabilities[longer[scored[found]]])
-            number = longer
-        return log_prob[scored]
+        """(N + S,) see ``models.family.Scores``."""
+        return self.table.log_prob(sentences)
 
     def next_words(self, context: NDArray[np.integer]) -> NDArray[np.float64]:
-        """(V,) the probability of every entry of the vocabulary after a context; they sum to 1.
-
-        Args:
-            context: ids of the words before, ``<s>`` included where the sentence begins.
-        """
-        table = self.table
-        word = np.arange(len(self.vocabulary))
-        probabilities = np.array(table.probabilities[word])
-        number, before = word, np.zeros(1, np.int64)
-        for k in range(2, min(table.order, len(context) + 1) + 1):
-            first = np.array([context[-k + 1]], np.int64)
-            before = first if k == 2 else table.find(k - 1, before, first)
-            if before[0] < 0:
-                break
-            longer = np.full(len(word), -1, np.int64)
-            known = word[number >= 0]
-            longer[known] = table.find(k, number[known], np.repeat(first, len(known)))
-            seen = longer >= 0
-            probabilities *= table.weights[before[0]]
-            probabilities[seen] = table.probabilities[longer[seen]]
-            number = longer
-        return probabilities
-
-
-def framed(sentences: Sentences) -> NDArray[np.int32]:
-    """(N + 2 S,) the sentences back to back, each as ``<s> words </s>``."""
-    lengths = np.diff(sentences.starts)
-    ends = np.cumsum(lengths + 2)
-    stream = np.empty(int(lengths.sum()) + 2 * len(lengths), np.int32)
-    inside = np.ones(len(stream), np.bool_)
-    inside[ends - 1] = inside[ends - lengths - 2] = False
-    stream[ends - 1], stream[ends - lengths - 2] = EOS, BOS
-    stream[inside] = sentences.ids[sentences.starts[0] : sentences.starts[-1]]
-    return stream
-
-
-def estimate_discounts(spectrum: NDArray[np.int64]) -> tuple[float, ...] | None:
-    """(0, D_1, D_2, D_3+) from (5,) the numbers of n-grams with adjusted count 0 to 4.
-
-    Returns:
-        None where the equation cannot be used: a number it divides by is 0, or a discount is not
-        above 0 (a context could lose all mass for words unseen after it) or takes more than all.
-    """
-    n = spectrum.astype(np.float64)
-    if n[1:4].min() == 0:
-        return None
-    y = n[1] / (n[1] + 2 * n[2])
-    found = (0.0, *(float(i - (i + 1) * y * n[i + 1] / n[i]) for i in (1, 2, 3)))
-    return found if all(0 < found[i] <= i for i in (1, 2, 3)) else None
-
-
-def _interpolate(
-    sizes: NDArray[np.int64],
-    keys: NDArray[np.int64],
-    contexts: NDArray[np.int64],
-    adjusted: NDArray[np.int64],
-    discounts: NDArray[np.float64],
-) -> Table:
-    """The probabilities of the unigrams, then of each order from those of the one below.
-
-    Args:
-        sizes: (order,) n-grams by order.
-        keys: (T - V,) as in ``Table``.
-        contexts: (T,) the number of each n-gram without its last word.
-        adjusted: (T,) adjusted counts.
-        discounts: (order, 4) by adjusted count, the last for 3 and more.
-    """
-    n_words = int(sizes[0])
-    bases = np.concatenate([[0], np.cumsum(sizes)])
-    probabilities = np.empty(len(adjusted))
-    weights = np.ones(int(bases[-2]))
-    counts = adjusted[:n_words]
-    taken = discounts[0][np.minimum(counts, 3)]
-    left = taken.sum() / counts.sum() / (n_words - 1)
-    probabilities[:n_words] = (counts - taken) / counts.sum() + left
-    probabilities[BOS] = 0.0
-    for k in range(1, len(sizes)):
-        below, here = slice(bases[k - 1], bases[k]), slice(bases[k], bases[k + 1])
-        counts, context = adjusted[here], contexts[here] - bases[k - 1]
-        taken = discounts[k][np.minimum(counts, 3)]
-        totals = np.bincount(context, counts, sizes[k - 1])
-        mass = np.bincount(context, taken, sizes[k - 1])
-        np.divide(mass, totals, out=weights[below], where=totals > 0)
-        shorter = keys[here.start - n_words : here.stop - n_words] // n_words
-        probabilities[here] = (counts - taken) / totals[context]
-        probabilities[here] += weights[below][context] * probabilities[shorter]
-    return Table(sizes, keys, probabilities, weights)
+        """(V,) see ``models.backoff.Table.next_words``."""
+        return self.table.next_words(context)
 
 
 def _report(

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from models.ngram import framed
+from models.backoff import framed
 from models.text import NgramCounts, Sentences
 from models.vocabulary import LM_RESERVED
 from tasks.artifacts import Artifact, Stats

@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.ngram import BOS, Ngram
+from models.backoff import BOS
+from models.ngram import Ngram
 from models.vocabulary import Vocabulary
 from tasks.errors import InputError
 from tasks.export.aside import written_aside

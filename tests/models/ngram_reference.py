@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from models.backoff import BOS, EOS
 from models.family import Inputs
-from models.ngram import BOS, EOS, FALLBACK, Config, Ngram
+from models.kneser_ney import FALLBACK
+from models.ngram import Config, Ngram
 from models.text import NgramCounts
 from models.vocabulary import LM_RESERVED, Vocabulary, select
 

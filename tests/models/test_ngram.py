@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from models.backoff import BOS, framed
 from models.family import Inputs
-from models.ngram import BOS, Config, Ngram, estimate_discounts, framed
+from models.kneser_ney import estimate_discounts
+from models.ngram import Config, Ngram
 from models.text import NgramCounts, Sentences
 from models.vocabulary import LM_RESERVED
 from tests.models.ngram_reference import (

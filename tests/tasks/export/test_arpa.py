@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.backoff import BOS
 from models.kernels.ngram import write_number
-from models.ngram import BOS, Ngram
+from models.ngram import Ngram
 from models.text import Sentences
 from models.vocabulary import LM_RESERVED, Vocabulary
 from tasks.errors import InputError

@@ -1,0 +1,145 @@
+"""The back-off table: all n-grams of a model, and how text is scored by it.
+
+Whatever estimates an n-gram model leaves such a table. With ``p`` the probability of a listed
+n-gram and ``b`` the weight of a listed context (1 where it is not listed), for words ``w``, a
+context ``c`` and ``c'`` without its first word (Katz 1987, equation 2)::
+
+    P(w | c) = p(c w)          where c w is listed
+               b(c) P(w | c')  else
+
+An interpolated model is the same with ``p`` already holding its share of the shorter contexts.
+
+Shapes: ``N`` tokens, ``S`` sentences, ``V`` vocabulary, ``T`` n-grams of all orders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.text import Sentences
+from models.vocabulary import LM_RESERVED
+
+BOS, EOS = LM_RESERVED.index("<s>"), LM_RESERVED.index("</s>")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """All n-grams of all orders, as a trie that is read from the last word to the first.
+
+    The number of a unigram is its word's id. The others follow by order, and within an order by
+    the number of their last words, then by their first word.
+
+    Attributes:
+        sizes: (order,) int64, n-grams by order; the first is V.
+        keys: (T - V,) int64, for the n-grams of two words and more in order of their numbers:
+            number of the n-gram without its first word, times V, plus the first word. They rise,
+            so a binary search finds an n-gram.
+        probabilities: (T,) float64, of the last word after the others.
+        weights: float64, of all but the highest order: what the probabilities after a shorter
+            context are multiplied by if the word was never seen after this n-gram; else 1.
+    """
+
+    sizes: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    probabilities: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+    @property
+    def order(self) -> int:
+        """The highest order."""
+        return len(self.sizes)
+
+    def numbers(self, order: int) -> slice:
+        """The numbers of the n-grams of an order."""
+        end = int(self.sizes[:order].sum())
+        return slice(end - int(self.sizes[order - 1]), end)
+
+    def find(
+        self, order: int, shorter: NDArray[np.int64], first: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The numbers of n-grams by that of all but their first word and by this; -1 if absent."""
+        n_words, base = int(self.sizes[0]), self.numbers(order).start
+        keys = self.keys[base - n_words : self.numbers(order).stop - n_words]
+        if len(keys) == 0:
+            return np.full(len(shorter), -1, np.int64)
+        wanted = shorter * n_words + first
+        # In order, look-ups walk through the table and find it in the processor's caches.
+        rows = np.argsort(wanted)
+        at = np.empty_like(wanted)
+        at[rows] = np.minimum(np.searchsorted(keys, wanted[rows]), len(keys) - 1)
+        return np.where(keys[at] == wanted, at + base, -1)
+
+    def ngrams(self, order: int) -> NDArray[np.int32]:
+        """(sizes[order - 1], order) the words of all n-grams of an order, by number."""
+        n_words = int(self.sizes[0])
+        words = np.arange(n_words, dtype=np.int32)[:, None]
+        for k in range(2, order + 1):
+            here = self.numbers(k)
+            keys = self.keys[here.start - n_words : here.stop - n_words]
+            shorter, first = np.divmod(keys, n_words)
+            rest = words[shorter - self.numbers(k - 1).start]
+            words = np.concatenate([first.astype(np.int32)[:, None], rest], axis=1)
+        return words
+
+    def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
+        """(N + S,) nats of every token and, after those of each sentence, of its ``</s>``.
+
+        Args:
+            sentences: S sentences with N tokens, each conditioned on its start alone.
+        """
+        stream = framed(sentences).astype(np.int64)
+        scored = np.flatnonzero(stream != BOS)
+        log_prob = np.zeros(len(stream))
+        log_prob[scored] = np.log(self.probabilities[stream[scored]])
+        number = stream  # of the n-gram of k words that ends at a position, -1 if there is none
+        for k in range(2, self.order + 1):
+            # An n-gram that begins with <s> is never longer, so none crosses into a sentence.
+            known = scored[number[scored] >= 0]
+            known = known[known >= k - 1]
+            longer = np.full(len(stream), -1, np.int64)
+            longer[known] = self.find(k, number[known], stream[known - k + 1])
+            found = longer[scored] >= 0
+            context = number[scored - 1]
+            backing = scored[~found & (context >= 0)]
+            log_prob[backing] += np.log(self.weights[number[backing - 1]])
+            log_prob[scored[found]] = np.log(self.probabilities[longer[scored[found]]])
+            number = longer
+        return log_prob[scored]
+
+    def next_words(self, context: NDArray[np.integer]) -> NDArray[np.float64]:
+        """(V,) the probability of every entry of the vocabulary after a context; they sum to 1.
+
+        Args:
+            context: ids of the words before, ``<s>`` included where the sentence begins.
+        """
+        word = np.arange(int(self.sizes[0]))
+        probabilities = np.array(self.probabilities[word])
+        number, before = word, np.zeros(1, np.int64)
+        for k in range(2, min(self.order, len(context) + 1) + 1):
+            first = np.array([context[-k + 1]], np.int64)
+            before = first if k == 2 else self.find(k - 1, before, first)
+            if before[0] < 0:
+                break
+            longer = np.full(len(word), -1, np.int64)
+            known = word[number >= 0]
+            longer[known] = self.find(k, number[known], np.repeat(first, len(known)))
+            seen = longer >= 0
+            probabilities *= self.weights[before[0]]
+            probabilities[seen] = self.probabilities[longer[seen]]
+            number = longer
+        return probabilities
+
+
+def framed(sentences: Sentences) -> NDArray[np.int32]:
+    """(N + 2 S,) the sentences back to back, each as ``<s> words </s>``."""
+    lengths = np.diff(sentences.starts)
+    ends = np.cumsum(lengths + 2)
+    stream = np.empty(int(lengths.sum()) + 2 * len(lengths), np.int32)
+    inside = np.ones(len(stream), np.bool_)
+    inside[ends - 1] = inside[ends - lengths - 2] = False
+    stream[ends - 1], stream[ends - lengths - 2] = EOS, BOS
+    stream[inside] = sentences.ids[sentences.starts[0] : sentences.starts[-1]]
+    return stream
