@@ -17,6 +17,7 @@ from pipelines import cli_common, cli_corpus, cli_models, cli_query, cli_vectors
 from pipelines.cli_common import (
     AsJson,
     Changes,
+    Data,
     Families,
     Home,
     Interruptible,
@@ -53,6 +54,7 @@ app.add_typer(cli_query.query, name="query")
 @app.command()
 def run(
     recipe: Recipe,
+    data: Data = "",
     changes: Changes = None,
     families: Families = None,
     home: Home = None,
@@ -70,7 +72,7 @@ def run(
 
     overrides = [*(changes or []), *([f"replicate={time.time_ns() // 1000}"] if fresh else [])]
     chosen = names(families)
-    config = resolve(recipe, families=chosen, overrides=overrides)
+    config = resolve(recipe, data=data, families=chosen, overrides=overrides)
     from pipelines import display, foretold
     from pipelines.running import run_directly, run_flow
 
@@ -78,7 +80,7 @@ def run(
         if direct:
             result = run_directly(config, settings, console, verbose=verbose)
         else:
-            result = run_flow(recipe, chosen, overrides, settings, console, verbose=verbose)
+            result = run_flow(recipe, data, chosen, overrides, settings, console, verbose=verbose)
     told = foretold.compare(config, settings, result, took, direct=direct)
     if as_json:
         print_json({**display.result_json(result, settings), "plan": told})
@@ -116,12 +118,13 @@ def go_on(
     said = {key: value for key, value in given.items() if value is not None}
     recipe = str(write_recipe(model, text, settings, name=name, changes=said))
     console.print(f"  recipe {recipe}", style="dim", highlight=False, markup=False, soft_wrap=True)
-    run(recipe, changes, direct=direct, as_json=as_json, verbose=verbose)
+    run(recipe, changes=changes, direct=direct, as_json=as_json, verbose=verbose)
 
 
 @app.command()
 def plan(
     recipe: Recipe,
+    data: Data = "",
     changes: Changes = None,
     families: Families = None,
     home: Home = None,
@@ -134,7 +137,7 @@ def plan(
     from pipelines.plan import make_plan, show_plan
     from pipelines.recipes import resolve
 
-    config = resolve(recipe, families=names(families), overrides=changes or [])
+    config = resolve(recipe, data=data, families=names(families), overrides=changes or [])
     made = make_plan(config, settings)
     foretold.keep(made, config, settings)
     if as_json:

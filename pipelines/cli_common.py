@@ -36,7 +36,10 @@ Verbose = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
 Recipe = Annotated[
-    str, typer.Argument(metavar="RECIPE|FILE", help="A recipe (sample) or a YAML file")
+    str, typer.Argument(metavar="RECIPE|FILE", help="A recipe (sample, brown) or a YAML file")
+]
+Data = Annotated[
+    str, typer.Option("--data", metavar="DIR", help="Where the text of the recipe lies (brown)")
 ]
 Changes = Annotated[
     list[str] | None,

@@ -357,7 +357,7 @@ def gc(
     configs = [resolve(name) for name in recipe or []]
     for name in RECIPES:
         try:
-            configs.append(resolve(name))
+            configs.append(resolve(name, fetch=False))
         except InputError:
             continue  # its corpus is not installed, so it found nothing either
     with garbage.alone(store) if delete else nullcontext():

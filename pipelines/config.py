@@ -20,6 +20,7 @@ from tasks.corpus import CorpusConfig
 from tasks.errors import ConfigError
 from tasks.evaluation import EvaluationConfig
 from tasks.promotion import Gate
+from tasks.published import Published
 
 Key = tuple[str | int, ...]
 """The way to a value in nested mappings and lists."""
@@ -40,6 +41,7 @@ class RunConfig(BaseModel):
             goes on from; see ``tasks.continuing``.
         evaluation: with what to compare them.
         gate: what a model must show to become champion.
+        published: figures of a paper, to be shown beside those of the run.
         seed: of everything random.
         replicate: another number trains the same models anew, for seed spreads and benchmarks.
     """
@@ -51,6 +53,7 @@ class RunConfig(BaseModel):
     bases: dict[str, str] = Field(default_factory=dict)
     evaluation: EvaluationConfig = EvaluationConfig()
     gate: Gate = Gate()
+    published: Published | None = None
     seed: int = Field(default=1, ge=0)
     replicate: int = Field(default=0, ge=0)
 

@@ -13,6 +13,7 @@ from pipelines.settings import Settings
 from pipelines.stack import find
 from tasks.leaderboard import leaderboard, leaderboard_json
 from tasks.promotion import Promotion
+from tasks.published import show_published
 
 
 def show_result(
@@ -20,6 +21,8 @@ def show_result(
 ) -> None:
     """The leaderboard, where everything lies, how right a plan was, and what to try next."""
     out.print(leaderboard(result.rows))
+    if result.published:
+        out.print(show_published(result.rows, result.published))
     for trained in result.trained:
         if trained.promotion.reasons:
             reasons = "; ".join(trained.promotion.reasons)

@@ -19,6 +19,7 @@ from pipelines.recipes import resolve
 )
 def embeddings(
     recipe: Annotated[str, Field(min_length=1)] = "sample",
+    data: str = "",
     families: list[str] = [],  # noqa: B006
     overrides: list[str] = [],  # noqa: B006
 ) -> RunResult:
@@ -26,12 +27,14 @@ def embeddings(
 
     Args:
         recipe: A recipe by name, or the full path of a YAML file on the worker's machine
+        data: Where the text of a recipe lies that does not bring its own, such as brown
         families: Train only these families; all that the recipe has if empty
         overrides: Changes of the form a.b=c, such as families.word2vec.dim=50
     """
 
     def run() -> RunResult:
-        result = job(resolve(recipe, families=families, overrides=overrides)).run()
+        config = resolve(recipe, data=data, families=families, overrides=overrides)
+        result = job(config).run()
         show_result(result)
         return result
 

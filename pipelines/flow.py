@@ -34,6 +34,7 @@ from tasks.corpus import Corpus
 from tasks.errors import LexloomError
 from tasks.leaderboard import Row, leaderboard_markdown
 from tasks.prefect_task import as_prefect_task
+from tasks.published import published_markdown
 from tasks.runner import Observer, Outcome, Runner, Unobserved
 from tasks.store import Store
 from tasks.tracking import bury_dead_if_possible
@@ -185,6 +186,12 @@ def show_result(result: RunResult) -> None:
     create_table_artifact(
         _flat(result.rows), key=f"leaderboard-{name}", description="One row a family"
     )
+    if result.published:
+        create_markdown_artifact(
+            published_markdown(result.rows, result.published),
+            key=f"published-{name}",
+            description="Beside the figures of a paper",
+        )
     create_markdown_artifact(
         # Browsers refuse to follow a link from a page to a file.
         f"`{result.report}`\n\n{leaderboard_markdown(result.rows)}",
@@ -203,7 +210,7 @@ def _flat(rows: Sequence[Row]) -> list[dict[str, str]]:
             for score in row.scores
         }
         return {
-            "model": row.title,
+            "model": row.called,
             "trained in": row.seconds,
             "rate": row.rate,
             **{name: scores.get(name, "") for name in names},

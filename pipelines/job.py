@@ -29,6 +29,7 @@ from tasks.leaderboard import Registered, Row
 from tasks.models import TextPipeline, read_capabilities, read_model
 from tasks.prepare import prepare
 from tasks.promotion import Promotion, beside_champion, promote
+from tasks.published import Published
 from tasks.registry import check_name, find_version, register
 from tasks.report import write_report
 from tasks.runner import Outcome, Runner
@@ -82,6 +83,7 @@ class RunResult:
         card: of the corpus, as Markdown.
         outcomes: all steps, with whether they were reused.
         seconds: the run took.
+        published: figures of a paper that stand beside its own.
     """
 
     corpus: Corpus
@@ -90,6 +92,7 @@ class RunResult:
     card: Path
     outcomes: tuple[Outcome, ...]
     seconds: float
+    published: Published | None = None
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -165,7 +168,8 @@ class Job:
             card = self.effect("publish card", lambda: self.publish_card(corpus))
             path = self.effect("report", lambda: self.report(corpus, trained))
         outcomes = tuple(self.runner.outcomes)
-        return RunResult(corpus, trained, path, card, outcomes, time.monotonic() - began)
+        seconds, published = time.monotonic() - began, self.config.published
+        return RunResult(corpus, trained, path, card, outcomes, seconds, published)
 
     def corpus(self) -> Corpus:
         """The corpus with its card, read or found."""
@@ -253,6 +257,7 @@ class Job:
         version = find_version(f"{registered.name}/{registered.version}", uri)
         row = Row(
             family=family.family,
+            name=name,
             title=family.title,
             paper=family.paper,
             training=trained.stats,
@@ -288,6 +293,7 @@ class Job:
                 **self.labels,
             },
             store=self.runner.store,
+            published=self.config.published,
         )
         return path
 

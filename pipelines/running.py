@@ -38,6 +38,7 @@ def run_directly(
 
 def run_flow(
     recipe: str,
+    data: str,
     families: Sequence[str],
     overrides: Sequence[str],
     settings: Settings,
@@ -59,9 +60,10 @@ def run_flow(
             quieten(settings.home / "logs" / "run.log")
         if recipe not in RECIPES:
             recipe = str(Path(recipe).expanduser().absolute())
+        data = data and str(Path(data).expanduser().absolute())
         token = watching.set(watch)
         try:
-            return embeddings(recipe, list(families), list(overrides))
+            return embeddings(recipe, data, list(families), list(overrides))
         except CancelledRun:
             raise KeyboardInterrupt from None
         finally:

@@ -54,6 +54,7 @@ class Row:
 
     Attributes:
         family: the discriminator, "word2vec".
+        name: of the model in its run, "small".
         title: what a leaderboard calls it.
         paper: its source.
         training: the stats of the train step (``training_seconds``, ``tokens_per_second``, ...).
@@ -81,8 +82,14 @@ class Row:
     neighbours: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     spreads: tuple[Spread, ...] = ()
     words: WordMap | None = None
+    name: str = ""
     base: str = ""
     change: Change | None = None
+
+    @property
+    def called(self) -> str:
+        """What to call it for people: its family, and its name where this is another."""
+        return self.title if self.name in ("", self.family) else f"{self.title}, {self.name}"
 
     @property
     def goes_on(self) -> str:
@@ -274,7 +281,7 @@ def _longest(texts: Iterable[str]) -> int:
 
 def _about(row: Row) -> Iterator[Text]:
     yield Text.assemble(
-        (row.title, "bold"), f"  {row.seconds}, {row.rate}{', reused' * row.reused}"
+        (row.called, "bold"), f"  {row.seconds}, {row.rate}{', reused' * row.reused}"
     )
     yield Text(row.paper, "dim")
     if row.goes_on:
@@ -301,7 +308,7 @@ def leaderboard_markdown(rows: Sequence[Row]) -> str:
     for row in rows:
         scores = {score.name: score for score in row.scores}
         cells = [_cell(scores.get(name), row, rows, marks) for name in names]
-        parts = [f"**{row.title}** ({row.paper})", row.seeds, row.goes_on]
+        parts = [f"**{row.called}** ({row.paper})", row.seeds, row.goes_on]
         about = "; ".join(filter(None, parts))
         lines.append(
             _line([about, f"{row.seconds}, {row.rate}", *cells, str(row.registered or "-")])

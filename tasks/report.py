@@ -26,6 +26,7 @@ from tasks.leaderboard import (
     leaderboard_json,
     leaderboard_markdown,
 )
+from tasks.published import Published, published_table, remarks
 from tasks.report_corpus import corpus_section
 from tasks.report_model import model_section
 from tasks.report_pieces import listed, registered_as, shown_value, soft, table
@@ -49,6 +50,7 @@ def write_report(
     outcomes: Sequence[Outcome],
     facts: Mapping[str, str],
     store: Store | None = None,
+    published: Published | None = None,
 ) -> None:
     """Write the report as one HTML file.
 
@@ -60,9 +62,11 @@ def write_report(
         outcomes: the steps of the run.
         facts: more about the run for its head (store, MLflow, git commit, flow run).
         store: of the corpus, for the picture of its word frequencies.
+        published: figures of a paper, to be set beside those of the models.
     """
     sections = {
         "Leaderboard": _leaderboard(rows),
+        **({"Published": _published(rows, published)} if published else {}),
         "Corpus": corpus_section(corpus, outcomes, store),
         "Models": "".join(model_section(row, rows) for row in rows),
         "Steps": _steps(outcomes),
@@ -105,7 +109,7 @@ def _leaderboard(rows: Sequence[Row]) -> str:
             ]
             for score in row.scores
         ]
-        about = f"<strong>{escape(row.title)}</strong><br>{soft(row.paper)}<br>{soft(row.seeds)}"
+        about = f"<strong>{escape(row.called)}</strong><br>{soft(row.paper)}<br>{soft(row.seeds)}"
         about += f"<br>{soft(row.goes_on)}" * bool(row.goes_on)
         trained = f"{row.seconds}<br>{soft(row.rate + ', reused' * row.reused)}"
         body.append([about, trained, table([], scores, right={1}), registered_as(row)])
@@ -114,6 +118,13 @@ def _leaderboard(rows: Sequence[Row]) -> str:
     )
     head = ["model", "trained in", "score, baseline, measured on", "registered"]
     return table(head, body) + notes + _pictures(rows)
+
+
+def _published(rows: Sequence[Row], published: Published) -> str:
+    head, lines = published_table(rows, published)
+    body = [[escape(cell) for cell in line] for line in lines]
+    about = f"<p class='small'>{escape(remarks(published))}</p>"
+    return table(head, body, right=set(range(1, len(head)))) + about
 
 
 def _pictures(rows: Sequence[Row]) -> str:

@@ -21,7 +21,7 @@ LOSSES = (
 def model_section(row: Row, rows: Sequence[Row]) -> str:
     """A card about one of the models of ``rows``."""
     parts = [
-        f'<div class="card"><h3>{escape(row.title)} {registered_as(row)}</h3>',
+        f'<div class="card"><h3>{escape(row.called)} {registered_as(row)}</h3>',
         f"<p class='small'>{escape(row.paper)}</p>",
         listed(
             {

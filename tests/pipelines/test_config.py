@@ -213,7 +213,7 @@ def test_paths_of_a_file_are_relative_to_it(
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_survives_plain_values(name: str) -> None:
-    config = RECIPES[name]()
+    config = RECIPES[name].config(Path("text"))
     assert parse(config.model_dump(mode="json")) == config
 
 

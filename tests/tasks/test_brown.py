@@ -11,7 +11,9 @@ from tasks import brown
 from tasks.brown import cut, cut_brown, find_brown, untagged
 from tasks.errors import InputError
 
-TAGGED = "\n\n\tThe/at 1\\/2/cd-tl dogs/nns ,/, and\\/or/cc ``/`` run/vb ''/'' ./.\n\n\nEnd/nn ./.\n"
+TAGGED = (
+    "\n\n\tThe/at 1\\/2/cd-tl dogs/nns ,/, and\\/or/cc ``/`` run/vb ''/'' ./.\n\n\nEnd/nn ./.\n"
+)
 
 
 def test_tags_are_dropped_and_slashes_of_words_stay() -> None:
