@@ -85,7 +85,7 @@ def run(
     if as_json:
         print_json({**display.result_json(result, settings), "plan": told})
     else:
-        display.show_result(out(), result, settings, told)
+        display.show_result(out(), result, settings, told, home)
 
 
 @app.command("continue")
@@ -118,7 +118,7 @@ def go_on(
     said = {key: value for key, value in given.items() if value is not None}
     recipe = str(write_recipe(model, text, settings, name=name, changes=said))
     console.print(f"  recipe {recipe}", style="dim", highlight=False, markup=False, soft_wrap=True)
-    run(recipe, changes=changes, direct=direct, as_json=as_json, verbose=verbose)
+    run(recipe, changes=changes, home=home, direct=direct, as_json=as_json, verbose=verbose)
 
 
 @app.command()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -17,9 +19,21 @@ from tasks.published import show_published
 
 
 def show_result(
-    out: Console, result: RunResult, settings: Settings, plan: Mapping[str, Any] | None = None
+    out: Console,
+    result: RunResult,
+    settings: Settings,
+    plan: Mapping[str, Any] | None = None,
+    home: Path | None = None,
 ) -> None:
-    """The leaderboard, where everything lies, how right a plan was, and what to try next."""
+    """The leaderboard, where everything lies, how right a plan was, and what to try next.
+
+    Args:
+        out: prints it.
+        result: of the run.
+        settings: of the place.
+        plan: how right it was.
+        home: as it was named for this command alone, so that the next one needs it too.
+    """
     out.print(leaderboard(result.rows))
     if result.published:
         out.print(show_published(result.rows, result.published))
@@ -47,8 +61,9 @@ def show_result(
     for name, place in places.items():
         out.print(f"{name:<8} {place}", soft_wrap=True, highlight=False)
     out.print("\n[bold]next[/]")
-    for command in _next(result, is_up=stack is not None):
-        out.print(f"  {command}", soft_wrap=True, highlight=False)
+    at = f" --home {shlex.quote(str(home))}" if home else ""
+    for command, remark in _next(result, is_up=stack is not None).items():
+        out.print(f"  {command}{at}{remark}", soft_wrap=True, highlight=False, markup=False)
 
 
 def models_page(mlflow: str) -> str:
@@ -56,8 +71,9 @@ def models_page(mlflow: str) -> str:
     return f"{mlflow.rstrip('/')}/#/models" if mlflow.startswith("http") else mlflow
 
 
-def _next(result: RunResult, *, is_up: bool) -> list[str]:
-    commands = ["lexloom models list"]
+def _next(result: RunResult, *, is_up: bool) -> dict[str, str]:
+    """Commands, each with a remark."""
+    commands = {"lexloom models list": ""}
     for row in result.rows:
         if row.registered is None:
             continue
@@ -65,16 +81,14 @@ def _next(result: RunResult, *, is_up: bool) -> list[str]:
         version = "@champion" if champion else f"/{row.registered.version}"
         name = row.registered.name + version
         if any(score.unit == "spearman" for score in row.scores) and row.neighbours:
-            word = next(iter(row.neighbours))
-            commands.append(f"lexloom query neighbours {name} {word}")
-            commands.append(f"lexloom pull {name} --format word2vec --out vectors.txt")
+            word = shlex.quote(next(iter(row.neighbours)))
+            commands[f"lexloom query neighbours {name} {word}"] = ""
+            commands[f"lexloom pull {name} --format word2vec --out vectors.txt"] = ""
         elif any(score.unit == "perplexity" for score in row.scores):
-            commands.append(f'lexloom query perplexity {name} "a sentence of your own"')
+            commands[f'lexloom query perplexity {name} "a sentence of your own"'] = ""
     if not is_up:
-        commands.append(
-            "lexloom up      # Prefect and MLflow in the browser: schedule, rerun, compare"
-        )
-    return list(dict.fromkeys(commands))
+        commands["lexloom up"] = "  # Prefect and MLflow in the browser: schedule, rerun, compare"
+    return commands
 
 
 def result_json(result: RunResult, settings: Settings) -> dict[str, Any]:

@@ -120,14 +120,28 @@ def test_fresh_trains_anew_and_reads_nothing_anew(cli: Cli, recipe: Path, traine
     assert fresh[0] == "train word2vec"
 
 
-def test_a_run_ends_with_where_everything_is(cli: Cli, recipe: Path, trained: Any) -> None:
+def test_a_run_ends_with_where_everything_is(
+    cli: Cli, recipe: Path, trained: Any, cli_home: Path
+) -> None:
     done = cli("run", str(recipe), "--direct")
     assert done.code == 0
-    for text in (trained["report"], trained["store"], trained["tracking_uri"], "lexloom up"):
+    up = f"lexloom up --home {cli_home}  # "
+    for text in (trained["report"], trained["store"], trained["tracking_uri"], up):
         assert text in done.out
     assert "train word2vec" in done.err
     assert "reused" in done.err
     assert Path(trained["report"]).is_file()
+
+
+def test_data_is_for_recipes_that_need_it(cli: Cli, recipe: Path, tmp_path: Path) -> None:
+    told = {
+        "sample": "the recipe 'sample' brings its own text",
+        str(recipe): "a YAML file says itself where its text lies",
+        "brown": "there is no Brown corpus",
+    }
+    for name, problem in told.items():
+        done = cli("run", name, "--direct", "--data", str(tmp_path))
+        assert (done.code, problem in done.err) == (2, True), done.err
 
 
 def test_while_the_stack_is_up_a_run_ends_with_where_its_pages_are(
