@@ -454,12 +454,29 @@ class Scores(Protocol):
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
         """Log-probabilities in nats, left to right, each sentence conditioned on its start alone.
 
+        A model that ``ReadsOn`` also sees the sentences before in the document.
+
         Args:
             sentences: S sentences with N tokens, under the model's vocabulary.
 
         Returns:
             (N + S,) for every sentence the tokens in order and then its ``</s>``.
         """
+        ...
+
+
+@runtime_checkable
+class LanguageModel(Model, Scores, Protocol):
+    """A model of the probability of text."""
+
+
+@runtime_checkable
+class ReadsOn(Protocol):
+    """May see, besides a sentence, those before it in its document."""
+
+    @property
+    def reads_on(self) -> bool:
+        """Whether ``log_prob`` conditions on them; its sentences then come as whole documents."""
         ...
 
 

@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from models import ngram, nplm
-from models.family import Decoder, Inputs, Predicts, Scores, State, Style, Want
+from models.family import Decoder, Inputs, LanguageModel, Predicts, ReadsOn, State, Style, Want
+from models.ngram import Config as NgramConfig
+from models.nplm import Config as NplmConfig
 from models.text import Sentences
 from models.vocabulary import Vocabulary
 
@@ -33,7 +34,7 @@ STEPS = 10_000
 SUM = 1e-6
 """How far weights may be from summing to 1."""
 
-Part = Annotated[ngram.Config | nplm.Config, Field(discriminator="family")]
+Part = NgramConfig | NplmConfig
 """The settings of whatever can be mixed."""
 
 
@@ -47,7 +48,10 @@ class Config:
     paper: ClassVar[str] = "Jelinek & Mercer 1980"
 
     family: Literal["mixture"] = "mixture"
-    parts: Annotated[tuple[Part, ...], Field(min_length=2, description="Settings of each part")]
+    parts: Annotated[
+        tuple[Annotated[Part, Field(discriminator="family")], ...],
+        Field(min_length=2, description="Settings of each part"),
+    ]
     weights: Annotated[tuple[float, ...], Field(description="Of each part; they sum to 1")]
     names: Annotated[tuple[str, ...], Field(description="What each part is called")]
     contents: Annotated[tuple[str, ...], Field(description="Content hash of each part")]
@@ -82,7 +86,9 @@ class Config:
 class Mixture:
     """A weighted sum of language models."""
 
-    def __init__(self, config: Config, vocabulary: Vocabulary, parts: Sequence[Scores]) -> None:
+    def __init__(
+        self, config: Config, vocabulary: Vocabulary, parts: Sequence[LanguageModel]
+    ) -> None:
         self.config, self.vocabulary, self.parts = config, vocabulary, tuple(parts)
 
     def state(self) -> State:
@@ -90,13 +96,18 @@ class Mixture:
         return {
             f"{k}.{name}": array
             for k, part in enumerate(self.parts)
-            for name, array in part.state().items()  # type: ignore[attr-defined]
+            for name, array in part.state().items()
         }
 
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
         """(N + S,) see ``models.family.Scores``."""
         scores = [part.log_prob(sentences) for part in self.parts]
         return mixed(np.stack(scores), np.array(self.config.weights))
+
+    @property
+    def reads_on(self) -> bool:
+        """Whether any part does."""
+        return any(isinstance(part, ReadsOn) and part.reads_on for part in self.parts)
 
     def decoder(self, prefixes: Sentences) -> Decoder:
         """See ``models.family.Predicts``."""

@@ -15,10 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from models.families import FAMILIES, FamilyConfig
+from models.mixture import Part, check_weights
 from pipelines.wording import plainly, suggestion
 from tasks.corpus import CorpusConfig
 from tasks.errors import ConfigError
 from tasks.evaluation import EvaluationConfig
+from tasks.mix import Mixed
 from tasks.promotion import Gate
 from tasks.published import Published
 
@@ -37,6 +39,7 @@ class RunConfig(BaseModel):
         corpus: what to read, and how.
         families: the models to train, by a name of their own; a registered model is called by
             the corpus and this name.
+        mixtures: of these and of mixtures named before, by names of their own.
         bases: for some of them, the registered model (``NAME@ALIAS``, ``NAME/3``) that its training
             goes on from; see ``tasks.continuing``.
         evaluation: with what to compare them.
@@ -50,6 +53,7 @@ class RunConfig(BaseModel):
 
     corpus: CorpusConfig
     families: dict[str, FamilyConfig] = Field(min_length=1)
+    mixtures: dict[str, Mixed] = Field(default_factory=dict)
     bases: dict[str, str] = Field(default_factory=dict)
     evaluation: EvaluationConfig = EvaluationConfig()
     gate: Gate = Gate()
@@ -82,7 +86,33 @@ def parse(
         raise _explain(error.errors()[0], value, source, marks) from None
     for path, problem, remedy in _odd_numbers(config.model_dump(), value):
         raise ConfigError(problem, where=place(path, source, marks), remedy=remedy)
+    for path, problem, remedy in _odd_mixtures(config):
+        raise ConfigError(problem, where=place(path, source, marks), remedy=remedy)
     return config
+
+
+def _odd_mixtures(config: RunConfig) -> Iterator[tuple[Key, str, str]]:
+    """What no mixture can be of: it would be found out when all the training is done."""
+    scoring = [name for name, family in config.families.items() if isinstance(family, Part)]
+    for name, mixed in config.mixtures.items():
+        here: Key = ("mixtures", name)
+        if name in config.families:
+            yield here, f"there is a family {name!r} already", "call the mixture by another name"
+        for i, part in enumerate(mixed.parts):
+            if part in mixed.parts[:i]:
+                yield (*here, "parts", i), f"{part!r} stands here twice", "name it once"
+            if part not in scoring:
+                what = "gives no probability of text" if part in config.families else "is not there"
+                known = f"a mixture may be of: {', '.join(scoring)}"
+                yield (*here, "parts", i), f"the model {part!r} {what}", known
+        if mixed.weights is not None:
+            try:
+                check_weights(mixed.weights, len(mixed.parts))
+            except ValueError as error:
+                yield (*here, "weights"), str(error), "correct them, or leave them out to fit them"
+        elif config.corpus.valid is None and (config.corpus.test or not config.corpus.split.valid):
+            yield here, "there is no validation text to fit weights on", "give weights"
+        scoring.append(name)
 
 
 def _odd_numbers(made: Any, given: Any, path: Key = ()) -> Iterator[tuple[Key, str, str]]:

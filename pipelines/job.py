@@ -26,6 +26,7 @@ from tasks.evaluation import check_sets, evaluate_model, read_neighbours, read_s
 from tasks.evaluation.compare import spreads
 from tasks.evaluation.forgetting import measure_forgetting, read_change
 from tasks.leaderboard import Registered, Row
+from tasks.mix import mix_models
 from tasks.models import TextPipeline, read_capabilities, read_model
 from tasks.prepare import prepare
 from tasks.promotion import Promotion, beside_champion, promote
@@ -125,7 +126,7 @@ class Job:
             ConfigError: a name that cannot be registered, or a base that nothing can go on from.
             InputError: an evaluation set or a base that cannot be found.
         """
-        for name in self.config.families:
+        for name in [*self.config.families, *self.config.mixtures]:
             check_name(self.config.model_name(name))
         check_sets(self.config.evaluation)
         check_bases(self.config.corpus, self.config.families, self.bases)
@@ -164,12 +165,14 @@ class Job:
         self.check()
         with self.runner.store.files.in_use():
             corpus = self.corpus()
-            trained = tuple(self.train(corpus, name) for name in self.config.families)
+            trained = [self.train(corpus, name) for name in self.config.families]
+            for name in self.config.mixtures:
+                trained.append(self.mix(corpus, name, trained))
             card = self.effect("publish card", lambda: self.publish_card(corpus))
             path = self.effect("report", lambda: self.report(corpus, trained))
         outcomes = tuple(self.runner.outcomes)
         seconds, published = time.monotonic() - began, self.config.published
-        return RunResult(corpus, trained, path, card, outcomes, seconds, published)
+        return RunResult(corpus, tuple(trained), path, card, outcomes, seconds, published)
 
     def corpus(self) -> Corpus:
         """The corpus with its card, read or found."""
@@ -225,6 +228,25 @@ class Job:
             trained = replace(trained, row=row)
         return trained
 
+    def mix(self, corpus: Corpus, name: str, trained: Sequence[Trained]) -> Trained:
+        """A mixture of models that have been trained: weights, scores, registration, gate."""
+        mixed = self.config.mixtures[name]
+        models = {one.name: one.model for one in trained}
+        model = mix_models(
+            self.runner,
+            {part: models[part] for part in mixed.parts},
+            weights=mixed.weights,
+            heldout=corpus.tokens["valid"],
+            label=name,
+        )
+        outcome = self.runner.outcomes[-1]
+        scores = evaluate_model(self.runner, model, corpus, self.config.evaluation, name)
+        tags = self.tags(corpus, name)
+        family = read_model(self.runner.store.reader(model)).config
+        return self.effect(
+            f"register {name}", lambda: self.register(name, family, outcome, scores, tags)
+        )
+
     def tags(self, corpus: Corpus, name: str) -> dict[str, str]:
         """What MLflow is told of where a model comes from."""
         return {
@@ -276,7 +298,7 @@ class Job:
         """Write the report of the run."""
         name = self.config.corpus.name
         # A run of one family leaves the comparison of several as it is.
-        (alone, *others) = self.config.families
+        (alone, *others) = [one.name for one in trained]
         file = f"{name}.html" if others else f"{name}-{alone}.html"
         path = self.settings.home / "reports" / file
         write_report(

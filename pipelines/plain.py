@@ -97,10 +97,13 @@ def key_of(change: str) -> Key:
 def choose(value: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """A plain config with only the named ones of its families, or with fresh ones of that name.
 
+    A mixture that is named brings the models that it is made of.
+
     Raises:
         ConfigError: a name that is neither in the config nor the name of a family.
     """
-    families = named(value)["families"]
+    families, mixtures = named(value)["families"], value.get("mixtures") or {}
+    names, mixed = _with_parts(names, mixtures)
     others = [config.family for config in FAMILIES if config.family not in families]
     for name in names:
         if name not in (*families, *others):
@@ -110,12 +113,28 @@ def choose(value: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
             raise ConfigError(
                 f"there is no family {name!r}",
                 where="families",
-                remedy=f"{meant}this recipe has: {', '.join(families)}{by_default}",
+                remedy=f"{meant}this recipe has: {', '.join([*families, *mixtures])}{by_default}",
             )
     chosen = {**value, "families": {n: families.get(n, {"family": n}) for n in names}}
+    if mixtures:
+        chosen["mixtures"] = {n: mixture for n, mixture in mixtures.items() if n in mixed}
     if "bases" in value:
         chosen["bases"] = {name: base for name, base in value["bases"].items() if name in names}
     return chosen
+
+
+def _with_parts(names: Sequence[str], mixtures: Mapping[str, Any]) -> tuple[list[str], set[str]]:
+    """The families and the mixtures among names and what these are made of."""
+    found, waiting = dict[str, None](), list(names)
+    mixed = set[str]()
+    while waiting:
+        name = waiting.pop(0)
+        if name in mixtures and name not in mixed:
+            mixed.add(name)
+            waiting = [*mixtures[name]["parts"], *waiting]
+        elif name not in mixtures:
+            found.setdefault(name)
+    return list(found), mixed
 
 
 def anchored(value: dict[str, Any], folder: Path) -> dict[str, Any]:

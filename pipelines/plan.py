@@ -236,6 +236,10 @@ def _walk(job: Job) -> None:
     corpus = job.corpus()
     for name in job.config.families:
         _walk_family(job, corpus, name)
+    assert isinstance(job.runner, _Looker)
+    for name in job.config.mixtures:
+        # They are found by what their parts came to, which is not known before these are made.
+        job.runner.seen += [(f"mix {name}", False), (f"evaluate {name}", False)]
 
 
 def _walk_family(job: Job, corpus: Corpus, name: str) -> None:

@@ -1,10 +1,11 @@
 """Perplexity of any model that ``Scores``: exp of the mean negative log-likelihood.
 
-The mean runs over tokens and sentence ends, each sentence conditioned on its start alone. An
-unknown word is scored as ``<unk>``, which makes a model with a small vocabulary look good: so two
-perplexities compare only over one vocabulary (``score.incomparable``). Across vocabularies the
-bits a character compare: there every unknown word is charged its spelling besides, at 8 bits for
-each of its UTF-8 bytes and 8 for its end, a code that knows nothing and is the same for all models.
+The mean runs over tokens and sentence ends, each sentence conditioned on its start alone, or, by a
+model that reads on, also on the sentences before it in its document. An unknown word is scored as
+``<unk>``, which makes a model with a small vocabulary look good: so two perplexities compare only
+over one vocabulary (``score.incomparable``). Across vocabularies the bits a character compare:
+there every unknown word is charged its spelling besides, at 8 bits for each of its UTF-8 bytes and
+8 for its end, a code that knows nothing and is the same for all models.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.family import Model, Progress, Scores
+from models.family import Model, Progress, ReadsOn, Scores
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import BOS, EOS, Vocabulary
 from tasks.errors import TrainingError
@@ -31,10 +32,7 @@ LARGEST = 709.0
 """Nats whose exponential is still a finite number."""
 
 DIRECTION = "left to right"
-POLICY = (
-    "unknown words scored as <unk>, sentence ends counted, no context across sentences, "
-    f"{DIRECTION}"
-)
+POLICY = "unknown words scored as <unk>, sentence ends counted"
 
 
 @dataclass(frozen=True)
@@ -91,6 +89,8 @@ def tally(
     text: Tokens,
     progress: Progress = lambda done, total, unit: None,
     size: int = CHUNK,
+    *,
+    whole: bool = False,
 ) -> Tally:
     """Score a text, a chunk of sentences at a time.
 
@@ -100,6 +100,7 @@ def tally(
         text: S sentences with N tokens.
         progress: told about tokens.
         size: about so many tokens are scored at a time.
+        whole: never cut a document, for a model that reads on from sentence to sentence.
 
     Raises:
         TrainingError: the model gave a log-probability that is above 0 or not a number.
@@ -111,7 +112,7 @@ def tally(
         surfaces = part.text.ids
         if part.characters is not None:
             sums += Tally(characters=int(part.characters.sum()))
-        for chunk, first in chunks(part.under(vocabulary), size):
+        for chunk, first in chunks(part.under(vocabulary), size, whole=whole):
             scores = np.asarray(log_prob(chunk), dtype=np.float64)
             n, s = len(chunk.ids), len(chunk)
             if scores.shape != (n + s,):
@@ -168,19 +169,31 @@ class Heard:
         return bootstrap.interval(np.exp(np.minimum(means, LARGEST)))
 
 
-def chunks(text: Sentences, size: int) -> Iterator[tuple[Sentences, int]]:
+def reads_on(model: Model) -> bool:
+    """Whether a model sees the sentences before in the document; see ``models.family.ReadsOn``."""
+    return isinstance(model, ReadsOn) and model.reads_on
+
+
+def chunks(text: Sentences, size: int, *, whole: bool = False) -> Iterator[tuple[Sentences, int]]:
     """Runs of whole sentences with at least ``size`` tokens, and the index of their first token.
 
-    Each sentence is a document of its own: no context crosses sentences here.
+    Each sentence is a document of its own, so that no context crosses sentences; or else documents
+    are as they are, and ``whole``.
     """
     begin = 0
     while begin < len(text):
         first = int(text.starts[begin])
         end = int(np.searchsorted(text.starts, first + size, side="left"))
         end = min(max(end, begin + 1), len(text))
+        documents = np.arange(begin, end + 1, dtype=np.int64)
+        if whole:
+            last = int(np.searchsorted(text.documents, end, side="left"))
+            from_ = int(np.searchsorted(text.documents, begin, side="right")) - 1
+            documents = np.asarray(text.documents[from_ : last + 1])
+            end = int(documents[-1])
         starts = np.asarray(text.starts[begin : end + 1]) - first
         ids = np.asarray(text.ids[first : first + int(starts[-1])])
-        yield Sentences(ids, starts, np.arange(end - begin + 1, dtype=np.int64)), first
+        yield Sentences(ids, starts, documents - begin), first
         begin = end
 
 
@@ -243,15 +256,16 @@ def measure(
     if not isinstance(model, Scores):
         raise TypeError(f"{type(model).__name__} gives no probability of text")
     vocabulary = model.vocabulary
-    heard = Heard(model.log_prob)
-    sums = tally(heard, vocabulary, text, progress)
+    heard, crosses = Heard(model.log_prob), reads_on(model)
+    sums = tally(heard, vocabulary, text, progress, whole=crosses)
     base = tally(unigram(vocabulary, train) if train else uniform(vocabulary), vocabulary, text)
     undefined = "the text is empty" if sums.tokens == 0 else ""
     if sums.impossible:
         undefined = f"the model holds {sums.impossible} tokens for impossible"
     uncounted = "" if sums.characters else "the characters of the text are not known"
-    terms = {**_terms(vocabulary), **_counts(sums), "text": source}
-    policy = f"{terms['unknown_share']:.2%} {POLICY}"
+    terms = {**_terms(vocabulary, crosses), **_counts(sums), "text": source}
+    context = "context across sentences" if crosses else "no context across sentences"
+    policy = f"{terms['unknown_share']:.2%} {POLICY}, {context}, {DIRECTION}"
 
     def score(
         unit: str,
@@ -305,14 +319,14 @@ def _baseline(value: float | None, trained: bool) -> Baseline:
     return Baseline("uniform", value, "every entry but <s> equally likely")
 
 
-def _terms(vocabulary: Vocabulary) -> dict[str, Any]:
+def _terms(vocabulary: Vocabulary, crosses: bool) -> dict[str, Any]:
     """On what terms a figure is: two perplexities compare only on the same."""
     return {
         "vocabulary": vocabulary.hash,
         "vocabulary_entries": len(vocabulary),
         "direction": DIRECTION,
         "sentence_ends_counted": True,
-        "context_crosses_sentences": False,
+        "context_crosses_sentences": crosses,
         "unknown_policy": "scored as <unk>",
         "spelling": "in bits a character: unknown words spelt at 8 bits a UTF-8 byte and their end",
     }

@@ -3,12 +3,13 @@
 A registered model brings its code along. That code is not written a second time: it is cut out of
 the very modules that trained and evaluated the model. The root modules are taken whole; of the
 modules that they import, only the definitions that are needed, as they stand, comments included.
-Imports between our modules vanish, all other imports come first, and two definitions of one name
-are refused rather than renamed.
+Imports between our modules vanish, and all other imports come first. Where two modules define one
+name, each definition is called after its module too, ``Config_models_ngram``, wherever it is used.
 
 What a module must keep to, to be bundled:
 
-* names are imported by themselves, ``from models.text import Sentences``: no modules, no ``as``;
+* names are imported by themselves, ``from models.text import Sentences``, not as modules;
+* no parameter, local variable or field is called like a name that has to be renamed;
 * its top level holds imports, definitions and assignments only;
 * imports inside of functions reach for none of our modules but ``models.kernels``: kernels train,
   and nothing that is bundled trains.
@@ -19,7 +20,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def bundle(roots: Sequence[str], *, docstring: str, last: str = "") -> str:
     Args:
         roots: names of modules, taken whole.
         docstring: of the module.
-        last: its last statements.
+        last: its last line, by the names of the first root.
 
     Raises:
         BundleError: a module does not keep to the rules above.
@@ -46,6 +47,7 @@ def bundle(roots: Sequence[str], *, docstring: str, last: str = "") -> str:
     for root in roots:
         plan.take_all(root)
     imports, typing_only, body = plan.write()
+    (last,) = _renamed([last], ast.parse(last), plan.called().get(roots[0], {}))
     quoted = docstring.replace("\\", "\\\\").replace('"""', "'''").strip()
     head = [f'"""{quoted}\n"""', "from __future__ import annotations", "\n".join(imports)]
     if typing_only:
@@ -75,7 +77,7 @@ class _Module:
         statements: the definitions and assignments of its top level.
         bound: the index in ``statements`` of every name that they define.
         outside: imported names from elsewhere.
-        inside: imported names from modules of ours, with the module.
+        inside: imported names from modules of ours, with the module and the name there.
         refused: imported names that cannot be bundled, with the reason.
         strings: the docstrings of its top level.
     """
@@ -85,15 +87,20 @@ class _Module:
     statements: list[ast.stmt] = field(default_factory=list)
     bound: dict[str, int] = field(default_factory=dict)
     outside: dict[str, _Import] = field(default_factory=dict)
-    inside: dict[str, str] = field(default_factory=dict)
+    inside: dict[str, tuple[str, str]] = field(default_factory=dict)
     refused: dict[str, BundleError] = field(default_factory=dict)
     strings: list[ast.Expr] = field(default_factory=list)
 
     def fail(self, node: ast.AST, problem: str) -> BundleError:
         return BundleError(f"{self.name}, line {getattr(node, 'lineno', '?')}: {problem}")
 
-    def text(self, index: int) -> str:
-        """A statement as it stands, with the comments above it and the docstring below it."""
+    def text(self, index: int, names: Mapping[str, str]) -> str:
+        """A statement as it stands, with the comments above it and the docstring below it.
+
+        Args:
+            index: of the statement.
+            names: what global names are called in the bundle, where they are called otherwise.
+        """
         node = self.statements[index]
         decorators = getattr(node, "decorator_list", [])
         first = min([node.lineno, *(decorator.lineno for decorator in decorators)]) - 1
@@ -104,7 +111,40 @@ class _Module:
         if following and following[0].startswith(('"""', "'''")):
             string = next(n for n in self.strings if n.lineno == last + 1)
             last = string.end_lineno or last
-        return "\n".join(self.source[first:last])
+        return "\n".join(self._renamed(node, names)[first:last])
+
+    def _renamed(self, node: ast.stmt, names: Mapping[str, str]) -> list[str]:
+        """The source of the module with the global names in a statement renamed."""
+        lines = _renamed(self.source, node, names)
+        for row, old, new in self._heads(node, names):
+            lines[row] = lines[row].replace(old, new, 1)
+        return lines
+
+    def _heads(self, node: ast.stmt, names: Mapping[str, str]) -> Iterator[tuple[int, str, str]]:
+        """Where a definition itself is called otherwise; refuses local names of that kind."""
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names:
+            word = "def" if isinstance(node, ast.FunctionDef) else "class"
+            yield node.lineno - 1, f"{word} {node.name}", f"{word} {names[node.name]}"
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            return
+        for inner in ast.walk(node):
+            local = inner.arg if isinstance(inner, ast.arg) else ""
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                local = inner.id
+            if local in names:
+                raise self.fail(inner, f"{local!r} is local here, and a name to be renamed")
+
+
+def _renamed(source: Sequence[str], node: ast.AST, names: Mapping[str, str]) -> list[str]:
+    """Lines with the names that are used in a statement renamed."""
+    lines = [line.encode() for line in source]  # columns are counted in bytes
+    found = [inner for inner in ast.walk(node) if isinstance(inner, ast.Name)]
+    for inner in sorted(found, key=lambda name: name.col_offset, reverse=True):
+        if inner.id in names:
+            row, first = inner.lineno - 1, inner.col_offset
+            last = first + len(inner.id.encode())
+            lines[row] = lines[row][:first] + names[inner.id].encode() + lines[row][last:]
+    return [line.decode() for line in lines]
 
 
 def _is_text(node: ast.stmt) -> bool:
@@ -150,11 +190,11 @@ def _note_import(module: _Module, node: ast.Import | ast.ImportFrom, *, typing_o
         if top not in OURS:
             line = f"from {origin} import" if origin else "import"
             module.outside[name] = _Import(f"{line} {alias.name}{renamed}", typing_only)
-        elif not origin or renamed or _is_module(f"{origin}.{alias.name}"):
-            problem = "import the names of our modules by themselves, without `as`"
+        elif not origin or _is_module(f"{origin}.{alias.name}"):
+            problem = "import the names of our modules by themselves"
             module.refused[name] = module.fail(node, problem)
         else:
-            module.inside[name] = origin
+            module.inside[name] = origin, alias.name
 
 
 def _is_module(name: str) -> bool:
@@ -220,10 +260,11 @@ class _Plan:
         if name in module.bound:
             self._take(module, module.bound[name])
         elif name in module.inside:
-            origin = _parse(module.inside[name])
-            if name not in origin.bound:
-                raise BundleError(f"{module.name} imports {name}, which {origin.name} lacks")
-            self._take(origin, origin.bound[name])
+            source, there = module.inside[name]
+            origin = _parse(source)
+            if there not in origin.bound:
+                raise BundleError(f"{module.name} imports {there}, which {origin.name} lacks")
+            self._take(origin, origin.bound[there])
         elif name in module.outside:
             self._import(module, name)
         elif name in module.refused:
@@ -237,7 +278,7 @@ class _Plan:
         def visit(name: str) -> None:
             if name in self.taken and name not in seen:
                 seen.add(name)
-                for origin in _parse(name).inside.values():
+                for origin, _ in _parse(name).inside.values():
                     visit(origin)
                 order.append(name)
 
@@ -255,20 +296,34 @@ class _Plan:
         if known.typing_only and not wanted.typing_only:
             self.imports[name] = wanted
 
+    def called(self) -> dict[str, dict[str, str]]:
+        """What the names that each module uses are called in the bundle, where otherwise."""
+        owners: dict[str, list[str]] = {name: ["an import"] for name in self.imports}
+        for name, taken in self.taken.items():
+            for bound, index in _parse(name).bound.items():
+                if index in taken:
+                    owners.setdefault(bound, []).append(name)
+
+        def called(module: str, bound: str) -> str:
+            shared = len(owners.get(bound, [])) > 1
+            return f"{bound}_{module.replace('.', '_')}" if shared else bound
+
+        names: dict[str, dict[str, str]] = {}
+        for name in self.taken:
+            module = _parse(name)
+            here = {bound: called(name, bound) for bound in module.bound}
+            here |= {local: called(*there) for local, there in module.inside.items()}
+            names[name] = {old: new for old, new in here.items() if old != new}
+        return names
+
     def write(self) -> tuple[list[str], list[str], list[str]]:
         """Imports, imports for type checkers, and statements."""
-        owners: dict[str, str] = {}
         body = []
+        called = self.called()
         for name in self._order():
             module = _parse(name)
             body.append(f"# --- {name} {'-' * max(3, 90 - len(name))}")
-            for bound, index in module.bound.items():
-                if index in self.taken[name]:
-                    owner = owners.setdefault(bound, name)
-                    if owner != name or bound in self.imports:
-                        rival = owner if owner != name else self.imports[bound].line
-                        raise BundleError(f"{bound!r} means one thing in {name}, one in {rival}")
-            body += [module.text(index) for index in sorted(self.taken[name])]
+            body += [module.text(index, called[name]) for index in sorted(self.taken[name])]
         lines = {entry.line for entry in self.imports.values() if not entry.typing_only}
         hidden = {entry.line for entry in self.imports.values() if entry.typing_only}
         if hidden:

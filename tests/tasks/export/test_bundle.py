@@ -99,11 +99,14 @@ def test_what_is_needed_is_taken_as_it_stands(
     [
         ({"a": "from models import zz_b\nX = zz_b.Y"}, "line 1: import the names of our modules"),
         ({"a": "import models.zz_b\nX = models"}, "import the names of our modules"),
-        ({"a": "from models.zz_b import Y as Z\nX = Z"}, "without `as`"),
         ({"a": "from .zz_b import Y"}, "relative imports"),
         ({"a": "def f():\n    from models.zz_b import Y"}, "line 2: import models.zz_b at the top"),
         ({"a": "for i in range(3): pass"}, "For at the top"),
-        ({"a": "from models.zz_b import Y\nX = Y\nW = 1"}, "'W' means one thing in models.zz_a"),
+        (
+            {"a": "from models.zz_b import Y\nX = Y\nW = 1\ndef f():\n    W = 2\n    return W"},
+            "models.zz_a, line 5: 'W' is local here",
+        ),
+        ({"a": "from models.zz_b import Y\nX = Y\nW = 1\ndef f(W): return 1"}, "'W' is local"),
         ({"a": "import json as np\nfrom models.zz_b import Z\nX = Z, np"}, "'np' is"),
         ({"a": "from models.zz_b import NOTHING\nX = NOTHING"}, "which models.zz_b lacks"),
     ],
@@ -115,6 +118,45 @@ def test_what_cannot_be_bundled_is_refused(
     write({f"zz_{name}": source for name, source in sources.items()})
     with pytest.raises(BundleError, match=problem):
         bundle(["models.zz_a"], docstring="")
+
+
+def test_names_of_several_modules_are_told_apart(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = """
+        from dataclasses import dataclass, replace
+        LIMIT = {limit}
+
+        @dataclass(frozen=True)
+        class Config:
+            size: int = LIMIT
+
+            def larger(self) -> "Config":
+                return replace(Config(), size=self.size + LIMIT)  # é, and LIMIT once more
+    """
+    write({"zz_one": part.format(limit=10), "zz_two": part.format(limit=200)})
+    write(
+        {
+            "zz_both": """
+                from dataclasses import dataclass
+                from models.zz_one import Config as One
+                from models.zz_two import Config as Two
+
+                @dataclass(frozen=True)
+                class Config:
+                    one: One = One()
+                    two: Two = Two()
+
+                    def sizes(self) -> list[int]:
+                        return [self.one.larger().size, self.two.larger().size]
+            """
+        }
+    )
+    source = bundle(["models.zz_both"], docstring="", last="sizes = Config().sizes()")
+    assert run(source, monkeypatch).sizes == [20, 400]
+    assert "class Config_models_zz_one:" in source
+    assert "sizes = Config_models_zz_both().sizes()" in source
+    assert "LIMIT_models_zz_two)  # é, and LIMIT once more" in source
 
 
 def test_every_family_becomes_one_file_without_its_kernels() -> None:
