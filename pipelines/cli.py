@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines import cli_common, cli_corpus, cli_models, cli_query, cli_vectors
+from pipelines import cli_common, cli_corpus, cli_mix, cli_models, cli_query, cli_vectors
 from pipelines.cli_common import (
     AsJson,
     Changes,
@@ -218,6 +218,7 @@ app.command("import")(cli_models.import_)
 app.command()(cli_models.pull)
 app.command()(cli_models.evaluate)
 app.command()(cli_vectors.quantize)
+app.command()(cli_mix.mix)
 app.command("map")(cli_vectors.word_map)
 app.command()(cli_corpus.gc)
 

@@ -37,8 +37,8 @@ from tasks.tokenize import read_tokens
 
 __all__ = [
     "EVALUATE", "Baseline", "EvaluationConfig", "Neighbours", "Score", "check_sets",
-    "evaluate_files", "evaluate_model", "evaluate_words", "incomparable", "nearest",
-    "read_neighbours", "read_scores", "score_set",
+    "evaluate_files", "evaluate_model", "evaluate_text", "evaluate_words", "incomparable",
+    "nearest", "read_neighbours", "read_scores", "score_set",
 ]  # fmt: skip
 
 
@@ -113,7 +113,8 @@ def evaluate(context: Context, readers: Mapping[str, Reader], params: Evaluate) 
     """Evaluate a model on whatever inputs there are.
 
     Inputs: ``model``; ``tokens:SPLIT`` to score, ``documents:SPLIT`` by which figures under
-    different tokens are known to be on one text, and ``tokens:train`` for the unigram baseline;
+    different tokens are known to be on one text, and ``tokens:train`` for the unigram baseline
+    (uniform without);
     ``similarity:NAME`` and so on for every kind of set.
     """
     model = read_model(readers["model"])
@@ -126,7 +127,7 @@ def evaluate(context: Context, readers: Mapping[str, Reader], params: Evaluate) 
                 model,
                 read_tokens(readers[role]),
                 source=readers[f"documents:{name}"].artifact.content,
-                train=read_tokens(readers["tokens:train"]),
+                train=read_tokens(readers["tokens:train"]) if "tokens:train" in readers else None,
                 progress=context.progress,
             )
     found: Neighbours = {}
@@ -242,6 +243,22 @@ def evaluate_model(
         sets, words = word_inputs(runner.store, config)
         inputs |= sets
     return runner.run(EVALUATE, inputs, Evaluate(words), label=label)
+
+
+def evaluate_text(
+    runner: Runner, model: Artifact, tokens: Artifact, documents: Artifact, label: str = ""
+) -> Artifact:
+    """The perplexity of a language model on a text of its own, as "perplexity.test".
+
+    Args:
+        runner: runs the step.
+        model: an artifact of the kind "model".
+        tokens: of the text, which was read as the model's own.
+        documents: that they are of.
+        label: of the step in lists of steps.
+    """
+    inputs = {"model": model, "tokens:test": tokens, "documents:test": documents}
+    return runner.run(EVALUATE, inputs, Evaluate(None), label=label)
 
 
 def evaluate_words(
