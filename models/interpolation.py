@@ -128,8 +128,8 @@ class Frequencies:
             here, context, size = trie.numbers(k), trie.followed(k), int(trie.sizes[k - 2])
             totals = np.bincount(context, counts[here], size)
             kept = counts[here] if pruned is None else np.where(pruned[here], 0, counts[here])
-            trust = totals / np.maximum(1, np.bincount(context, minlength=size))
-            trust = totals if by == "count" else trust
+            words = np.bincount(context, minlength=size) if by == "average-count" else 1
+            trust = totals / np.maximum(1, words)
             self.own.append(kept / totals[context])
             self.shares.append(np.bincount(context, kept, size) / np.maximum(1, totals))
             steps = np.floor(2 * np.log2(np.maximum(1, trust))).astype(np.int64)
@@ -150,18 +150,19 @@ class Frequencies:
         found, contexts = (np.concatenate(parts, axis=1) for parts in zip(*traces, strict=True))
         levels, joined = [], []
         for k, (number, context) in enumerate(zip(found, contexts, strict=True), 1):
-            base = self.trie.numbers(k).start
-            own = np.where(number >= 0, self.own[k - 1][np.maximum(number - base, 0)], 0.0)
+            own, share, step = np.zeros(len(number)), np.ones(len(number)), np.full(len(number), -1)
+            known = number >= 0
+            own[known] = self.own[k - 1][number[known] - self.trie.numbers(k).start]
             if k == 1:
-                at = np.zeros(len(number), np.int64)
+                step[:] = 0
             else:
-                at = np.maximum(context - self.trie.numbers(k - 1).start, 0)
-            step = self.steps[k - 1][at]
-            step = step if k == 1 else np.where(context >= 0, step, -1)
-            buckets = _join(step, int(self.steps[k - 1].max()) + 1)
+                known = context >= 0
+                at = context[known] - self.trie.numbers(k - 1).start
+                share[known], step[known] = self.shares[k - 1][at], self.steps[k - 1][at]
+            buckets = _join(step, int(self.steps[k - 1].max(initial=0)) + 1)
             n_buckets = int(buckets.max()) + 1
             bucket = np.where(step >= 0, buckets[np.maximum(step, 0)], n_buckets)
-            levels.append(Level(own, self.shares[k - 1][at], bucket, n_buckets))
+            levels.append(Level(own, share, bucket, n_buckets))
             joined.append(buckets)
         return levels, joined
 
@@ -183,7 +184,7 @@ class Frequencies:
 
 def _join(steps: NDArray[np.int64], n_steps: int) -> NDArray[np.int64]:
     """(n_steps,) the bucket of every step, by how many held-out words are on each (-1: none)."""
-    met = np.bincount(steps[steps >= 0], minlength=max(1, n_steps))
+    met = np.bincount(steps[steps >= 0], minlength=n_steps)
     buckets, bucket, size = np.zeros(len(met), np.int64), 0, 0
     for step, n in enumerate(met.tolist()):
         if size >= LEAST:

@@ -8,7 +8,8 @@ became free, in proportion to their probabilities after the shorter context (Kat
 
 *Katz* takes by Good-Turing of counts up to a cut-off k (his equations 6 and 7, k = 5)::
 
-    r* = (r + 1) n_(r+1) / n_r     m = (k + 1) n_(k+1) / n_1     taken(r) = r - r (r*/r - m) / (1 - m)
+    r* = (r + 1) n_(r+1) / n_r        m = (k + 1) n_(k+1) / n_1
+    taken(r) = r - r (r*/r - m) / (1 - m)
 
 *Back-off Kneser-Ney* takes one discount of every count, of adjusted counts below the highest order.
 *Relative frequencies* (maximum likelihood) take nothing: what was never seen after a context that
@@ -83,7 +84,7 @@ def back_off(
     """
     n_words = trie.n_words
     probabilities, weights = np.empty(len(counts)), np.ones(trie.numbers(trie.order).start)
-    probabilities[:n_words] = _unigrams(counts[:n_words], discounts[0])
+    probabilities[:n_words] = _unigrams(counts[:n_words], discounts[0], smooth)
     for k in range(2, trie.order + 1):
         here, context = trie.numbers(k), trie.followed(k)
         dropped = None if pruned is None else pruned[here]
@@ -155,12 +156,16 @@ def add_constant(trie: Trie, k: float, pruned: NDArray[np.bool_] | None = None) 
     return Table(trie.sizes, trie.keys, probabilities, weights)
 
 
-def _unigrams(counts: NDArray[np.int64], discounts: NDArray[np.float64]) -> NDArray[np.float64]:
+def _unigrams(
+    counts: NDArray[np.int64], discounts: NDArray[np.float64], smooth: bool
+) -> NDArray[np.float64]:
     free = taken(counts, discounts, None)
-    total = counts.sum()
-    share = counts == 0
-    share[BOS] = False
-    if not share.any():
-        share[:] = True
-        share[BOS] = False
-    return (counts - free) / total + share * (free.sum() / total / share.sum())
+    total, left, unseen = counts.sum(), free.sum(), counts == 0
+    unseen[BOS] = False
+    if unseen.any():
+        if smooth and left == 0:
+            total, left = total + 1, 1.0
+    else:
+        unseen[:] = True
+        unseen[BOS] = False
+    return np.add((counts - free) / total, unseen * (left / total / unseen.sum()))

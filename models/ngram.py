@@ -69,7 +69,9 @@ class Config:
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     family: Literal["ngram"] = "ngram"
-    order: Annotated[int, Field(ge=1, le=10, description="Words of an n-gram, context included")] = 5
+    order: Annotated[
+        int, Field(ge=1, le=10, description="Words of an n-gram, context included")
+    ] = 5
     smoothing: Annotated[
         Smoothing,
         Field(
@@ -227,7 +229,9 @@ class Ngram:
         """
         config, counts = self.config, inputs.ngrams()
         if len(counts.ngrams) == 0 or counts.order != config.order:
-            raise ValueError(f"a model of order {config.order} needs counts of n-grams of that order")
+            raise ValueError(
+                f"a model of order {config.order} needs counts of n-grams of that order"
+            )
         trie = Trie.of(counts, len(self.vocabulary))
         report: dict[str, float | int | str] = {"smoothing": config.smoothing}
         found = find_discounts(trie, config.smoothing, config.cutoff)
@@ -239,7 +243,9 @@ class Ngram:
         pruned = by_count(trie, config.prune)
         self.table = self._estimate(trie, found, pruned, inputs, report)
         self._prune(trie, pruned)
-        for order, (size, all_of_it) in enumerate(zip(self.table.sizes, trie.sizes, strict=True), 1):
+        for order, (size, all_of_it) in enumerate(
+            zip(self.table.sizes, trie.sizes, strict=True), 1
+        ):
             report[f"order_{order}.ngrams"] = int(size)
             if size < all_of_it:
                 report[f"order_{order}.pruned"] = int(all_of_it - size)

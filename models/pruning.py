@@ -4,8 +4,8 @@
 that order says; thresholds never fall from an order to the next, and unigrams stay. Discounts are
 estimated before, and the counts that go are given to the shorter contexts.
 
-*By entropy* (Stolcke 1998, "Entropy-based pruning of backoff language models"): without ``h w``, and
-with a new weight ``b'(h)`` for its context, the model of what follows ``h`` is further away by ::
+*By entropy* (Stolcke 1998, "Entropy-based pruning of backoff language models"): without ``h w``,
+and with a new weight ``b'(h)`` for its context, what follows ``h`` moves away from the model by ::
 
     D = -P(h) (P(w|h) (log P(w|h') + log b'(h) - log P(w|h)) + left(h) (log b'(h) - log b(h)))
 
@@ -132,5 +132,6 @@ def _cost(
         new = np.log(left + own) - np.log(rest + lower)
         word = own * (np.log(lower) + new - np.log(own))
         other = left * (new - np.log(left) + np.log(rest))
-    word = np.where(own > 0, word, 0.0)
-    return -context * (word + np.where((left > 0) & (rest > 0), other, 0.0))
+    moved: NDArray[np.float64] = np.where(own > 0, word, 0.0)
+    moved += np.where((left > 0) & (rest > 0), other, 0.0)
+    return -context * moved

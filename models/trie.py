@@ -81,11 +81,12 @@ class Trie:
         here = self.numbers(order)
         if order == 1:
             return np.zeros(self.n_words, np.bool_)
-        return self.keys[here.start - self.n_words : here.stop - self.n_words] % self.n_words == BOS
+        keys = self.keys[here.start - self.n_words : here.stop - self.n_words]
+        return np.equal(keys % self.n_words, BOS)
 
     def followed(self, order: int) -> NDArray[np.int64]:
-        """Of each n-gram of an order over 1 its context, counted from the first one of its order."""
-        return self.contexts[self.numbers(order)] - self.numbers(order - 1).start
+        """Of each n-gram of an order over 1 its context, counted from the first of its order."""
+        return np.subtract(self.contexts[self.numbers(order)], self.numbers(order - 1).start)
 
     def counts(self) -> NDArray[np.int64]:
         """(T,) how often each n-gram occurs as the last words of a place in the text."""

@@ -1,8 +1,8 @@
 """ARPA, the text format that every n-gram tool reads (KenLM, SRILM, Kaldi).
 
 Numbers are log10 with seven decimals: the error of 5e-8 is below what readers keep, which is a
-32-bit float. ``<s>``, which is never predicted, has the customary -99. Lines are in suffix order,
-by order.
+32-bit float. Zero, as ``<s>`` has it, which is never predicted, and whatever maximum likelihood has
+not seen, is the customary -99. Lines are in suffix order, by order.
 
 Fields are parted by a tab, words by a blank. Words may hold other Unicode spaces (U+00A0, U+3000):
 they are written as they are, and KenLM and SRILM, which split at ASCII white space only, read them
@@ -18,14 +18,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.backoff import BOS
 from models.ngram import Ngram
 from models.vocabulary import Vocabulary
 from tasks.errors import InputError
 from tasks.export.aside import written_aside
 
 NEVER = -99.0
-"""log10 of the probability of ``<s>``, by custom."""
+"""log10 of zero, by custom."""
 
 _LINES = 1 << 16
 _UNWRITABLE = re.compile(r"[\s\x00]", re.ASCII)
@@ -58,14 +57,13 @@ def _lines(
 
     table = model.table
     here = table.numbers(order)
-    with np.errstate(divide="ignore"):
-        numbers = np.log10(table.probabilities[here])[:, None]
-    if order == 1:
-        numbers[BOS] = NEVER
+    # Rounding may have left a probability of 1 a little above it; weights may well be above 1.
+    columns = [np.minimum(table.probabilities[here], 1.0)]
     if order < table.order:
-        numbers = np.concatenate([numbers, np.log10(table.weights[here])[:, None]], axis=1)
-    # Rounding may have left a probability of 1 a little above it.
-    scaled = np.rint(np.maximum(-numbers, 0) * 1e7).astype(np.int64)
+        columns.append(table.weights[here])
+    with np.errstate(divide="ignore"):
+        numbers = np.maximum(np.log10(np.stack(columns, axis=1)), NEVER)
+    scaled = np.rint(-1e7 * numbers).astype(np.int64)
     ngrams, lengths = table.ngrams(order), np.diff(starts)
     for row in range(0, len(ngrams), _LINES):
         rows = slice(row, row + _LINES)
