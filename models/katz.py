@@ -168,4 +168,6 @@ def _unigrams(
     else:
         unseen[:] = True
         unseen[BOS] = False
-    return np.add((counts - free) / total, unseen * (left / total / unseen.sum()))
+    found: NDArray[np.float64] = (counts - free) / total
+    found += unseen * (left / total / unseen.sum())
+    return found
