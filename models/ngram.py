@@ -142,6 +142,10 @@ class Ngram:
         """(N + S,) see ``models.family.Scores``."""
         return self.table.log_prob(sentences)
 
+    def next_log_probs(self, contexts: NDArray[np.int32]) -> NDArray[np.float64]:
+        """(S, V) see ``models.backoff.Table.next_log_probs``."""
+        return self.table.next_log_probs(contexts)
+
     def next_words(self, context: NDArray[np.integer]) -> NDArray[np.float64]:
         """(V,) see ``models.backoff.Table.next_words``."""
         return self.table.next_words(context)
