@@ -1,7 +1,8 @@
 """ARPA, the text format that every n-gram tool reads (KenLM, SRILM, Kaldi).
 
 Numbers are log10 with seven decimals: the error of 5e-8 is below what readers keep, which is a
-32-bit float. ``<s>``, which is never predicted, has the customary -99. Lines are in suffix order,
+32-bit float. ``<s>``, which is never predicted, and whatever else has the probability 0, has the
+customary -99. Lines are in suffix order,
 by order.
 
 Fields are parted by a tab, words by a blank. Words may hold other Unicode spaces (U+00A0, U+3000):
@@ -18,20 +19,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.backoff import BOS
+from models.imported_ngram import Model as ImportedNgram
 from models.ngram import Ngram
 from models.vocabulary import Vocabulary
 from tasks.errors import InputError
 from tasks.export.aside import written_aside
 
 NEVER = -99.0
-"""log10 of the probability of ``<s>``, by custom."""
+"""log10 of 0, by custom."""
 
 _LINES = 1 << 16
 _UNWRITABLE = re.compile(r"[\s\x00]", re.ASCII)
 
 
-def write_arpa(model: Ngram, path: Path) -> None:
+def write_arpa(model: Ngram | ImportedNgram, path: Path) -> None:
     """Write a model as an ARPA file, which appears whole or not at all.
 
     Raises:
@@ -51,7 +52,7 @@ def write_arpa(model: Ngram, path: Path) -> None:
 
 
 def _lines(
-    model: Ngram, order: int, letters: NDArray[np.uint8], starts: NDArray[np.int64]
+    model: Ngram | ImportedNgram, order: int, letters: NDArray[np.uint8], starts: NDArray[np.int64]
 ) -> Iterator[memoryview]:
     """The lines of all n-grams of an order, some at a time."""
     from models.kernels.ngram import write_lines
@@ -60,12 +61,12 @@ def _lines(
     here = table.numbers(order)
     with np.errstate(divide="ignore"):
         numbers = np.log10(table.probabilities[here])[:, None]
-    if order == 1:
-        numbers[BOS] = NEVER
-    if order < table.order:
-        numbers = np.concatenate([numbers, np.log10(table.weights[here])[:, None]], axis=1)
-    # Rounding may have left a probability of 1 a little above it.
-    scaled = np.rint(np.maximum(-numbers, 0) * 1e7).astype(np.int64)
+        # Rounding may have left a probability of 1 a little above it.
+        np.minimum(numbers, 0, out=numbers)
+        if order < table.order:
+            numbers = np.concatenate([numbers, np.log10(table.weights[here])[:, None]], axis=1)
+    numbers[np.isneginf(numbers)] = NEVER
+    scaled = np.rint(numbers * -1e7).astype(np.int64)
     ngrams, lengths = table.ngrams(order), np.diff(starts)
     for row in range(0, len(ngrams), _LINES):
         rows = slice(row, row + _LINES)
