@@ -72,7 +72,7 @@ class _Lines:
             self.number += 1
             if stripped := line.strip():
                 return stripped
-        self.fail("the file ends before \\end\\: it is cut off", "fetch it again")
+        return self.fail("the file ends before \\end\\: it is cut off", "fetch it again")
 
     def fail(self, problem: str, remedy: str = "", line: int | None = None) -> NoReturn:
         where = f"{self.name}: line {line or self.number}"
