@@ -15,6 +15,7 @@ Shapes: ``N`` tokens, ``S`` sentences, ``V`` vocabulary, ``T`` n-grams of all or
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -81,15 +82,20 @@ class Table:
 
     def ngrams(self, order: int) -> NDArray[np.int32]:
         """(sizes[order - 1], order) the words of all n-grams of an order, by number."""
+        return next(words for k, words in enumerate(self.levels(), 1) if k == order)
+
+    def levels(self) -> Iterator[NDArray[np.int32]]:
+        """The words of all n-grams by number, as ``ngrams`` gives them, order by order."""
         n_words = int(self.sizes[0])
         words = np.arange(n_words, dtype=np.int32)[:, None]
-        for k in range(2, order + 1):
+        yield words
+        for k in range(2, self.order + 1):
             here = self.numbers(k)
             keys = self.keys[here.start - n_words : here.stop - n_words]
             shorter, first = np.divmod(keys, n_words)
             rest = words[shorter - self.numbers(k - 1).start]
             words = np.concatenate([first.astype(np.int32)[:, None], rest], axis=1)
-        return words
+            yield words
 
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
         """(N + S,) nats of every token and, after those of each sentence, of its ``</s>``.
