@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models import fasttext, glove, imported, ngram, nplm, ppmi, quantized, word2vec
+from models import fasttext, glove, imported, imported_ngram, ngram, nplm, ppmi, quantized, word2vec
 
 FamilyConfig = Annotated[
     ngram.Config | word2vec.Config | fasttext.Config | nplm.Config | glove.Config | ppmi.Config,
@@ -36,8 +36,9 @@ FAMILIES: tuple[
 """The Config classes themselves, in the order in which leaderboards and docs list families."""
 
 StoredConfig = Annotated[
-    FamilyConfig | imported.Config | quantized.Config, Field(discriminator="family")
+    FamilyConfig | imported.Config | imported_ngram.Config | quantized.Config,
+    Field(discriminator="family"),
 ]
 """The settings of any model that a store or a registry may hold: of families, of what is read from
-files, and of what is made of other models. These last two are not trained, so they are neither
+files, and of what is made of other models. These last three are not trained, so they are neither
 forms nor parts of a recipe."""

@@ -290,8 +290,11 @@ class Ngram:
 
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
         """(N + S,) see ``models.family.Scores``; -inf for what maximum likelihood never saw."""
-        with np.errstate(divide="ignore"):
-            return self.table.log_prob(sentences)
+        return self.table.log_prob(sentences)
+
+    def next_log_probs(self, contexts: NDArray[np.int32]) -> NDArray[np.float64]:
+        """(S, V) see ``models.backoff.Table.next_log_probs``."""
+        return self.table.next_log_probs(contexts)
 
     def next_words(self, context: NDArray[np.integer]) -> NDArray[np.float64]:
         """(V,) see ``models.backoff.Table.next_words``."""
