@@ -86,9 +86,8 @@ class Trie:
 
     def followed(self, order: int) -> NDArray[np.int64]:
         """Of each n-gram of an order over 1 its context, counted from the first of its order."""
-        found: NDArray[np.int64] = self.contexts[self.numbers(order)]
-        found = found - self.numbers(order - 1).start
-        return found
+        context: NDArray[np.int64] = self.contexts[self.numbers(order)]
+        return context - np.int64(self.numbers(order - 1).start)
 
     def counts(self) -> NDArray[np.int64]:
         """(T,) how often each n-gram occurs as the last words of a place in the text."""

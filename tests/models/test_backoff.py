@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import sys
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import backoff
-from models.backoff import BOS, Table
+from models.backoff import BOS
 from models.text import Sentences
 from models.vocabulary import UNK
 from tests.models.ngram_reference import fitted, golden_text
@@ -94,6 +95,6 @@ def test_without_numba_the_answers_are_the_same(monkeypatch: pytest.MonkeyPatch)
     said = Sentences.of(model.vocabulary, golden_text())
     words, scores = model.next_log_probs(contexts), model.log_prob(said)
     monkeypatch.setitem(sys.modules, "models.kernels.backoff", None)
-    plain = Table(**model.state())
+    plain = dataclasses.replace(model.table)
     np.testing.assert_allclose(plain.next_log_probs(contexts), words, rtol=1e-12)
     np.testing.assert_allclose(plain.log_prob(said), scores, rtol=1e-12)
