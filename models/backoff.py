@@ -14,13 +14,21 @@ Shapes: ``N`` tokens, ``S`` sentences, ``V`` vocabulary, ``T`` n-grams of all or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.text import Sentences
 from models.vocabulary import LM_RESERVED
+
+FEW, MANY = 1 << 10, 1 << 16
+"""Below FEW tokens a hash table of n-grams is not made first; above MANY all processors work."""
 
 BOS, EOS = LM_RESERVED.index("<s>"), LM_RESERVED.index("</s>")
 
@@ -74,15 +82,20 @@ class Table:
 
     def ngrams(self, order: int) -> NDArray[np.int32]:
         """(sizes[order - 1], order) the words of all n-grams of an order, by number."""
+        return next(words for k, words in enumerate(self.levels(), 1) if k == order)
+
+    def levels(self) -> Iterator[NDArray[np.int32]]:
+        """The words of all n-grams by number, as ``ngrams`` gives them, order by order."""
         n_words = int(self.sizes[0])
         words = np.arange(n_words, dtype=np.int32)[:, None]
-        for k in range(2, order + 1):
+        yield words
+        for k in range(2, self.order + 1):
             here = self.numbers(k)
             keys = self.keys[here.start - n_words : here.stop - n_words]
             shorter, first = np.divmod(keys, n_words)
             rest = words[shorter - self.numbers(k - 1).start]
             words = np.concatenate([first.astype(np.int32)[:, None], rest], axis=1)
-        return words
+            yield words
 
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
         """(N + S,) nats of every token and, after those of each sentence, of its ``</s>``.
@@ -90,10 +103,47 @@ class Table:
         Args:
             sentences: S sentences with N tokens, each conditioned on its start alone.
         """
+        n_scored = len(sentences) + int(sentences.starts[-1] - sentences.starts[0])
+        try:
+            if n_scored < FEW and "_index" not in self.__dict__:
+                return self.plain_log_prob(sentences)
+            index = self._index
+        except ImportError:  # a model that is served needs numpy only
+            return self.plain_log_prob(sentences)
+        threads = len(os.sched_getaffinity(0)) if n_scored > MANY else 1
+        with ThreadPoolExecutor(threads) as pool:
+            cuts = [len(sentences) * i // threads for i in range(threads + 1)]
+            parts = [
+                replace(sentences, starts=sentences.starts[a : b + 1]) for a, b in pairwise(cuts)
+            ]
+            return np.concatenate(list(pool.map(index.log_prob, parts)))
+
+    def next_log_probs(self, contexts: NDArray[np.int32]) -> NDArray[np.float64]:
+        """(S, V) nats of every entry of the vocabulary after each context; ``<s>`` has -inf.
+
+        Args:
+            contexts: (S, n) ids of the words before, filled on the left with ``<s>``; what is
+                beyond the order of the model has no part.
+        """
+        try:
+            found = self._index.next_words(contexts)
+        except ImportError:
+            found = np.empty((len(contexts), int(self.sizes[0])))
+            for row, context in enumerate(contexts):
+                begin = np.flatnonzero(np.append(True, context == BOS))[-1]
+                found[row] = self.next_words(context[max(0, begin - 1) :])
+        with np.errstate(divide="ignore"):
+            return np.log(found)
+
+    @cached_property
+    def _index(self) -> Index:
+        return Index(self)
+
+    def plain_log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
+        """The same as ``log_prob``, by numpy alone: slower for many tokens, faster for few."""
         stream = framed(sentences).astype(np.int64)
         scored = np.flatnonzero(stream != BOS)
-        log_prob = np.zeros(len(stream))
-        log_prob[scored] = np.log(self.probabilities[stream[scored]])
+        probabilities = self.probabilities[stream]
         number = stream  # of the n-gram of k words that ends at a position, -1 if there is none
         for k in range(2, self.order + 1):
             # An n-gram that begins with <s> is never longer, so none crosses into a sentence.
@@ -104,10 +154,11 @@ class Table:
             found = longer[scored] >= 0
             context = number[scored - 1]
             backing = scored[~found & (context >= 0)]
-            log_prob[backing] += np.log(self.weights[number[backing - 1]])
-            log_prob[scored[found]] = np.log(self.probabilities[longer[scored[found]]])
+            probabilities[backing] *= self.weights[number[backing - 1]]
+            probabilities[scored[found]] = self.probabilities[longer[scored[found]]]
             number = longer
-        return log_prob[scored]
+        with np.errstate(divide="ignore"):
+            return np.log(probabilities[scored])
 
     def next_words(self, context: NDArray[np.integer]) -> NDArray[np.float64]:
         """(V,) the probability of every entry of the vocabulary after a context; they sum to 1.
@@ -131,6 +182,55 @@ class Table:
             probabilities[seen] = self.probabilities[longer[seen]]
             number = longer
         return probabilities
+
+
+class Index:
+    """The n-grams of a table in a hash table, for the kernels; it is made in memory.
+
+    It takes 16 to 32 bytes an n-gram, and about 60 ns to make, which a few thousand tokens are
+    worth. The table itself stays where it is, in a mapped file.
+
+    Args:
+        table: of less than 2**32 n-grams.
+    """
+
+    def __init__(self, table: Table) -> None:
+        from models.kernels.backoff import fill
+        from models.kernels.ngram import frozen
+
+        keys, n_words = frozen(table.keys), int(table.sizes[0])
+        bits = max(4, (2 * len(keys)).bit_length())
+        # The half of a scattered key that a slot keeps and its place tell the key.
+        width = max(bits, (int(table.sizes[:-1].sum()) * n_words).bit_length())
+        # Not zeros: numpy asks for large pages where it does not get zeros from the system.
+        slots = np.empty(1 << bits, np.uint64)
+        slots.fill(0)
+        longest = fill(keys, n_words, width, bits, slots)
+        if int(table.sizes.sum()) >> 32 or longest >> max(0, 32 - (width - bits)):
+            raise ValueError("the table has too many n-grams or words to be searched by hashing")
+        self.order = table.order
+        self._arrays = (
+            slots, width, bits, frozen(table.probabilities), frozen(table.weights), n_words
+        )  # fmt: skip
+
+    def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
+        """(N + S,) see ``Table.log_prob``."""
+        from models.kernels.backoff import score_stream
+
+        stream = framed(sentences)
+        probabilities = np.empty(max(1, len(stream) - len(sentences)))
+        score_stream(stream, self.order, *self._arrays, probabilities)
+        with np.errstate(divide="ignore"):
+            return np.log(probabilities[: len(stream) - len(sentences)])
+
+    def next_words(self, contexts: NDArray[np.int32]) -> NDArray[np.float64]:
+        """(S, V) probabilities, see ``Table.next_log_probs``."""
+        from models.kernels.backoff import score_next
+
+        found: NDArray[np.float64] = score_next(
+            np.ascontiguousarray(contexts, np.int32), self.order, *self._arrays
+        )
+        return found
 
 
 def framed(sentences: Sentences) -> NDArray[np.int32]:

@@ -9,7 +9,18 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models import fasttext, glove, imported, mixture, ngram, nplm, ppmi, quantized, word2vec
+from models import (
+    fasttext,
+    glove,
+    imported,
+    imported_ngram,
+    mixture,
+    ngram,
+    nplm,
+    ppmi,
+    quantized,
+    word2vec,
+)
 
 FamilyConfig = Annotated[
     ngram.Config | word2vec.Config | fasttext.Config | nplm.Config | glove.Config | ppmi.Config,
@@ -36,7 +47,7 @@ FAMILIES: tuple[
 """The Config classes themselves, in the order in which leaderboards and docs list families."""
 
 StoredConfig = Annotated[
-    FamilyConfig | imported.Config | quantized.Config | mixture.Config,
+    FamilyConfig | imported.Config | imported_ngram.Config | quantized.Config | mixture.Config,
     Field(discriminator="family"),
 ]
 """The settings of any model that a store or a registry may hold: of families, of what is read from

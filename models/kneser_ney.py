@@ -1,6 +1,11 @@
-"""Estimates of interpolated modified Kneser-Ney, as KenLM's lmplz makes them.
+"""Kneser-Ney discounts, and the interpolated model that is made with them.
 
-The equations are in ``models.ngram``.
+Modified Kneser-Ney (Chen & Goodman 1998) as KenLM's lmplz makes it; its equations are in
+``models.ngram``. The first Kneser-Ney (Kneser & Ney 1995; Ney, Essen & Kneser 1994) has one
+discount for all counts of an order, ``D = n_1 / (n_1 + 2 n_2)``.
+
+A table of discounts has a row an order, and says what is taken of the counts 0, 1, 2 and so on; the
+last column is for all higher counts too.
 """
 
 from __future__ import annotations
@@ -9,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.backoff import BOS, Table
+from models.trie import Trie
 
 FALLBACK = (0.0, 0.5, 1.0, 1.5)
-"""The discounts of an order whose own cannot be estimated, by adjusted count."""
+"""Modified discounts of an order whose own cannot be estimated, by adjusted count."""
+FALLBACK_SINGLE = (0.0, 0.75, 0.75, 0.75)
+"""The same where an order has a single discount."""
 
 
 def estimate_discounts(spectrum: NDArray[np.int64]) -> tuple[float, ...] | None:
@@ -29,39 +37,52 @@ def estimate_discounts(spectrum: NDArray[np.int64]) -> tuple[float, ...] | None:
     return found if all(0 < found[i] <= i for i in (1, 2, 3)) else None
 
 
+def estimate_single(spectrum: NDArray[np.int64]) -> tuple[float, ...] | None:
+    """(0, D, D, D) from numbers of n-grams by adjusted count.
+
+    Returns:
+        None where there are none with count 1, or none with count 2: D would be 0 or 1.
+    """
+    n = spectrum.astype(np.float64)
+    if n[1:3].min() == 0:
+        return None
+    d = float(n[1] / (n[1] + 2 * n[2]))
+    return (0.0, d, d, d)
+
+
+def taken(
+    counts: NDArray[np.int64], discounts: NDArray[np.float64], pruned: NDArray[np.bool_] | None
+) -> NDArray[np.float64]:
+    """(M,) what is taken of some counts: a discount, or all of what is pruned."""
+    found: NDArray[np.float64] = discounts[np.minimum(counts, len(discounts) - 1)]
+    return found if pruned is None else np.where(pruned, counts, found)
+
+
 def interpolate(
-    sizes: NDArray[np.int64],
-    keys: NDArray[np.int64],
-    contexts: NDArray[np.int64],
-    adjusted: NDArray[np.int64],
-    discounts: NDArray[np.float64],
+    trie: Trie, discounts: NDArray[np.float64], pruned: NDArray[np.bool_] | None = None
 ) -> Table:
     """The probabilities of the unigrams, then of each order from those of the one below.
 
     Args:
-        sizes: (order,) n-grams by order.
-        keys: (T - V,) as in ``Table``.
-        contexts: (T,) the number of each n-gram without its last word.
-        adjusted: (T,) adjusted counts.
-        discounts: (order, 4) by adjusted count, the last for 3 and more.
+        trie: T n-grams.
+        discounts: (order, R) by adjusted count.
+        pruned: (T,) n-grams that will leave the table: their counts go to the shorter contexts.
     """
-    n_words = int(sizes[0])
-    bases = np.concatenate([[0], np.cumsum(sizes)])
-    probabilities = np.empty(len(adjusted))
-    weights = np.ones(int(bases[-2]))
-    counts = adjusted[:n_words]
-    taken = discounts[0][np.minimum(counts, 3)]
-    left = taken.sum() / counts.sum() / (n_words - 1)
-    probabilities[:n_words] = (counts - taken) / counts.sum() + left
+    sizes, n_words = trie.sizes, trie.n_words
+    probabilities = np.empty(len(trie.adjusted))
+    weights = np.ones(trie.numbers(trie.order).start)
+    counts = trie.adjusted[:n_words]
+    free = taken(counts, discounts[0], None)
+    left = free.sum() / counts.sum() / (n_words - 1)
+    probabilities[:n_words] = (counts - free) / counts.sum() + left
     probabilities[BOS] = 0.0
-    for k in range(1, len(sizes)):
-        below, here = slice(bases[k - 1], bases[k]), slice(bases[k], bases[k + 1])
-        counts, context = adjusted[here], contexts[here] - bases[k - 1]
-        taken = discounts[k][np.minimum(counts, 3)]
-        totals = np.bincount(context, counts, sizes[k - 1])
-        mass = np.bincount(context, taken, sizes[k - 1])
+    for k in range(2, trie.order + 1):
+        below, here = trie.numbers(k - 1), trie.numbers(k)
+        counts, context = trie.adjusted[here], trie.followed(k)
+        free = taken(counts, discounts[k - 1], None if pruned is None else pruned[here])
+        totals = np.bincount(context, counts, sizes[k - 2])
+        mass = np.bincount(context, free, sizes[k - 2])
         np.divide(mass, totals, out=weights[below], where=totals > 0)
-        shorter = keys[here.start - n_words : here.stop - n_words] // n_words
-        probabilities[here] = (counts - taken) / totals[context]
-        probabilities[here] += weights[below][context] * probabilities[shorter]
-    return Table(sizes, keys, probabilities, weights)
+        probabilities[here] = (counts - free) / totals[context]
+        probabilities[here] += weights[below][context] * probabilities[trie.shorter(k)]
+    return Table(sizes, trie.keys, probabilities, weights)

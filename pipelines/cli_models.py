@@ -47,6 +47,7 @@ class ImportFormat(enum.StrEnum):
     glove = "glove"
     fasttext = "fasttext"
     parquet = "parquet"
+    arpa = "arpa"
     native = "native"
 
 
@@ -224,7 +225,7 @@ def import_(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Register vectors that another program made: word2vec, GloVe, fastText, Parquet."""
+    """Register a model that another program made: word2vec, GloVe, fastText, Parquet, ARPA."""
     settings, console = begin(verbose)
     from pipelines.console import Watch
 

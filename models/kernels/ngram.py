@@ -310,10 +310,11 @@ def link(
 
 @njit(cache=True, nogil=True)
 def write_number(out: NDArray[np.uint8], at: int, value: int) -> int:
-    """Write ``-value / 10**7`` with seven decimals for ``value`` >= 0; returns where it ends."""
+    """Write ``-value / 10**7`` with seven decimals; returns where it ends."""
     if value > 0:
         out[at] = 45
         at += 1
+    value = abs(value)
     whole, digits = value // 10_000_000, 1
     rest = whole
     while rest >= 10:

@@ -1,7 +1,8 @@
 """ARPA, the text format that every n-gram tool reads (KenLM, SRILM, Kaldi).
 
 Numbers are log10 with seven decimals: the error of 5e-8 is below what readers keep, which is a
-32-bit float. ``<s>``, which is never predicted, has the customary -99. Lines are in suffix order,
+32-bit float. ``<s>``, which is never predicted, and whatever else has the probability 0, has the
+customary -99. Lines are in suffix order,
 by order.
 
 Fields are parted by a tab, words by a blank. Words may hold other Unicode spaces (U+00A0, U+3000):
@@ -11,27 +12,30 @@ as what they are. ASCII white space within a word has no place in the format and
 
 from __future__ import annotations
 
+import functools
+import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.backoff import BOS
+from models.backoff import Table
+from models.imported_ngram import Model as ImportedNgram
 from models.ngram import Ngram
 from models.vocabulary import Vocabulary
 from tasks.errors import InputError
 from tasks.export.aside import written_aside
+from tasks.spool import in_order
 
 NEVER = -99.0
-"""log10 of the probability of ``<s>``, by custom."""
+"""log10 of 0, by custom."""
 
 _LINES = 1 << 16
 _UNWRITABLE = re.compile(r"[\s\x00]", re.ASCII)
 
 
-def write_arpa(model: Ngram, path: Path) -> None:
+def write_arpa(model: Ngram | ImportedNgram, path: Path) -> None:
     """Write a model as an ARPA file, which appears whole or not at all.
 
     Raises:
@@ -39,40 +43,44 @@ def write_arpa(model: Ngram, path: Path) -> None:
             to a reserved entry.
     """
     letters, starts = _surfaces(model.vocabulary)
+    threads = len(os.sched_getaffinity(0))
     with written_aside(path) as aside, aside.open("wb") as file:
         sizes = enumerate(model.table.sizes, 1)
         counts = "".join(f"ngram {k}={size}\n" for k, size in sizes)
         file.write(f"\\data\\\n{counts}".encode())
-        for k in range(1, model.table.order + 1):
+        for k, ngrams in enumerate(model.table.levels(), 1):
             file.write(f"\n\\{k}-grams:\n".encode())
-            for lines in _lines(model, k, letters, starts):
+            work = functools.partial(_lines, model.table, k, ngrams, letters, starts)
+            for lines in in_order(work, range(0, len(ngrams), _LINES), threads):
                 file.write(lines)
         file.write(b"\n\\end\\\n")
 
 
 def _lines(
-    model: Ngram, order: int, letters: NDArray[np.uint8], starts: NDArray[np.int64]
-) -> Iterator[memoryview]:
-    """The lines of all n-grams of an order, some at a time."""
+    table: Table,
+    order: int,
+    ngrams: NDArray[np.int32],
+    letters: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    row: int,
+) -> memoryview:
+    """The lines of some n-grams of an order, from a row on."""
     from models.kernels.ngram import write_lines
 
-    table = model.table
-    here = table.numbers(order)
+    ngrams = ngrams[row : row + _LINES]
+    begin = table.numbers(order).start + row
+    here = slice(begin, begin + len(ngrams))
     with np.errstate(divide="ignore"):
-        numbers = np.log10(table.probabilities[here])[:, None]
-    if order == 1:
-        numbers[BOS] = NEVER
-    if order < table.order:
-        numbers = np.concatenate([numbers, np.log10(table.weights[here])[:, None]], axis=1)
-    # Rounding may have left a probability of 1 a little above it.
-    scaled = np.rint(np.maximum(-numbers, 0) * 1e7).astype(np.int64)
-    ngrams, lengths = table.ngrams(order), np.diff(starts)
-    for row in range(0, len(ngrams), _LINES):
-        rows = slice(row, row + _LINES)
-        size = int(lengths[ngrams[rows]].sum()) + len(ngrams[rows]) * (order + 1 + 2 * 24)
-        out = np.empty(size, np.uint8)
-        end = write_lines(ngrams[rows], scaled[rows], letters, starts, out)
-        yield out[:end].data
+        # Rounding may have left a probability of 1 a little above it.
+        numbers = np.minimum(np.log10(table.probabilities[here]), 0)[:, None]
+        if order < table.order:
+            numbers = np.concatenate([numbers, np.log10(table.weights[here])[:, None]], axis=1)
+    numbers[np.isneginf(numbers)] = NEVER
+    scaled = np.rint(numbers * -1e7).astype(np.int64)
+    size = int(np.diff(starts)[ngrams].sum()) + len(ngrams) * (order + 1 + 2 * 24)
+    out = np.empty(size, np.uint8)
+    end = write_lines(ngrams, scaled, letters, starts, out)
+    return out[:end].data
 
 
 def _surfaces(vocabulary: Vocabulary) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from models.family import EmbedsWords, Model, Progress
 from models.fasttext import Model as Fasttext
+from models.imported_ngram import Model as ImportedNgram
 from models.ngram import Ngram
 from models.tables import Choice, choices, chosen
 from tasks.errors import InputError
@@ -41,7 +42,7 @@ def _embeds(model: Model) -> bool:
 
 
 def _write_arpa(model: Model, path: Path, _progress: Progress) -> None:
-    if not isinstance(model, Ngram):
+    if not isinstance(model, Ngram | ImportedNgram):
         raise TypeError(f"{type(model).__name__} is no n-gram model")
     write_arpa(model, path)
 
@@ -58,7 +59,7 @@ EXPORTS: dict[Format, _Export] = {
     "glove": _Export(_embeds, write_glove_text),
     "fasttext": _Export(lambda model: isinstance(model, Fasttext), _write_fasttext),
     "parquet": _Export(_embeds, write_parquet),
-    "arpa": _Export(lambda model: isinstance(model, Ngram), _write_arpa),
+    "arpa": _Export(lambda model: isinstance(model, Ngram | ImportedNgram), _write_arpa),
 }
 
 

@@ -1,4 +1,4 @@
-"""Which format a file of vectors has, by its first bytes; its name says nothing."""
+"""Which format a file of vectors or n-grams has, by its first bytes; its name says nothing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from tasks.errors import InputError
 from tasks.importing import fasttext
 from tasks.importing.text import HEADER, NUMBER
 
-FileFormat = Literal["word2vec", "word2vec-bin", "glove", "fasttext", "parquet"]
+FileFormat = Literal["word2vec", "word2vec-bin", "glove", "fasttext", "parquet", "arpa"]
 
 _SHORT = 1 << 12
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_ARPA = re.compile(rb"^[ \t]*\\data\\[ \t]*\r?$", re.M)
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 FOREIGN = {
     b"\xff\xfe": ("this is text in UTF-16", "convert it to UTF-8"),
@@ -50,6 +51,8 @@ def detect(start: bytes, name: str) -> FileFormat:
     for mark, (problem, remedy) in FOREIGN.items():
         if start.startswith(mark):
             raise InputError(problem, where=name, remedy=remedy)
+    if _ARPA.search(start):
+        return "arpa"
     text = start.removeprefix(b"\xef\xbb\xbf")
     if header := HEADER.match(text):
         return _headed(text[header.end() :], int(header.group(2)))

@@ -2,7 +2,8 @@
 
 They are keyed by the bytes of the file and by how it is read, so the same file read twice is one
 model, whatever its name. A ``.bin`` of fastText becomes a model of the family ``fasttext``, a
-folder in the native format the model that was pulled, and everything else ``models.imported``.
+folder in the native format the model that was pulled, an ARPA file ``models.imported_ngram``, and
+everything else ``models.imported``.
 """
 
 from __future__ import annotations
@@ -11,18 +12,21 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 
 from models.family import EmbedsWords, Model, Progress
 from models.imported import Config
 from models.imported import Model as Imported
+from models.imported_ngram import Config as NgramConfig
+from models.imported_ngram import Model as ImportedNgram
 from models.vocabulary import Vocabulary
 from tasks.artifacts import Artifact, Stats
 from tasks.errors import InputError
 from tasks.export.native import FILES, check_folder
 from tasks.files import import_files, origin_of
+from tasks.importing.arpa import read_arpa
 from tasks.importing.binary import read_binary
 from tasks.importing.detecting import FileFormat, detect
 from tasks.importing.fasttext import read_fasttext
@@ -39,7 +43,9 @@ from tasks.store import Reader
 from tasks.tokenize import Tokenize
 from tasks.unpack import Extent, check, opened
 
-Format = Literal["auto", "word2vec", "word2vec-bin", "glove", "fasttext", "native", "parquet"]
+Format = Literal[
+    "auto", "word2vec", "word2vec-bin", "glove", "fasttext", "native", "parquet", "arpa"
+]
 
 START = 1 << 16
 CUT = TextPipeline(Normalize(), Tokenize("whitespace"))
@@ -119,8 +125,10 @@ def _read(extent: Extent, format: FileFormat, gathering: Gathering, progress: Pr
         return _imported(gathering, format, extent.sha256)
     with opened(extent, progress) as members:
         member = next(members)
-        if format == "fasttext":
-            model: Model = read_fasttext(member.file, gathering)
+        if format == "arpa":
+            model: Model = _read_ngrams(member.file, gathering, extent.sha256)
+        elif format == "fasttext":
+            model = read_fasttext(member.file, gathering)
         elif format == "word2vec-bin":
             read_binary(member.file, gathering)
         else:
@@ -131,7 +139,20 @@ def _read(extent: Extent, format: FileFormat, gathering: Gathering, progress: Pr
                 where=gathering.name,
                 remedy="unpack it, and import one of them",
             )
-    return model if format == "fasttext" else _imported(gathering, format, extent.sha256)
+    return model if format in ("arpa", "fasttext") else _imported(gathering, format, extent.sha256)
+
+
+def _read_ngrams(file: BinaryIO, gathering: Gathering, sha256: str) -> ImportedNgram:
+    if gathering.errors != "strict":
+        raise InputError(
+            "without some of its n-grams a model would have other probabilities",
+            where=gathering.name,
+            remedy="import ARPA files with --errors strict",
+        )
+    vocabulary, table, stats = read_arpa(file, gathering.name)
+    gathering.stats.update(stats)
+    config = NgramConfig(format="arpa", sha256=sha256, order=table.order)
+    return ImportedNgram(config, vocabulary, table)
 
 
 def _imported(gathering: Gathering, format: str, sha256: str) -> Imported:

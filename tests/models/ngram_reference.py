@@ -14,7 +14,7 @@ from models.backoff import BOS, EOS
 from models.family import Inputs
 from models.kneser_ney import FALLBACK
 from models.ngram import Config, Ngram
-from models.text import NgramCounts
+from models.text import NgramCounts, Sentences, TokenPartition, Tokens
 from models.vocabulary import LM_RESERVED, Vocabulary, select
 
 Gram = tuple[int, ...]
@@ -48,14 +48,55 @@ def in_suffix_order(found: Counter[Gram], order: int) -> NgramCounts:
     return NgramCounts(order, ngrams, np.array([found[row] for row in rows], np.int64))
 
 
+def tokens_of(text: Sequence[Sequence[str]]) -> Tokens:
+    """A text as one partition of a corpus."""
+    types = Counter(word for sentence in text for word in sentence)
+    ids = {word: i for i, word in enumerate(types)}
+    flat = np.array([ids[word] for sentence in text for word in sentence], np.int32)
+    starts = np.concatenate([[0], np.cumsum([len(s) for s in text])]).astype(np.int64)
+    counts = np.array(list(types.values()), np.int64)
+    sentences = Sentences(flat, starts, np.array([0, len(text)], np.int64))
+    return Tokens([TokenPartition(tuple(types), counts, sentences)])
+
+
 def fitted(
-    text: Sequence[Sequence[str]], order: int, min_count: int = 1
+    text: Sequence[Sequence[str]],
+    order: int,
+    min_count: int = 1,
+    heldout: Sequence[Sequence[str]] = (),
+    **settings: Any,
 ) -> tuple[Ngram, dict[str, float | int | str]]:
     vocabulary = vocabulary_of(text, min_count)
     counts = in_suffix_order(windows([vocabulary.ids(s) for s in text], order), order)
-    inputs = Inputs({"vocabulary": vocabulary, "ngrams": counts})
-    model = Config(order=order, min_count=min_count).build(inputs, seed=1)
+    inputs = Inputs({"vocabulary": vocabulary, "ngrams": counts, "heldout": tokens_of(heldout)})
+    model = Config(order=order, min_count=min_count, **settings).build(inputs, seed=1)
     return model, dict(model.fit(inputs))
+
+
+class Occurrences:
+    """How often every n-gram with at most one ``<s>`` ends a place, and what is derived of it."""
+
+    def __init__(self, found: Counter[Gram], order: int) -> None:
+        self.order = order
+        self.raw, befores = Counter[Gram](), defaultdict[Gram, set[int]](set)
+        for gram, count in found.items():
+            for k in range(1, order + 1):
+                if gram[order - k :].count(BOS) <= 1:
+                    self.raw[gram[order - k :]] += count
+                    if k > 1:
+                        befores[gram[order - k + 1 :]].add(gram[order - k])
+        self.adjusted = Counter(
+            {
+                gram: count if len(gram) == order or gram[0] == BOS else len(befores[gram])
+                for gram, count in self.raw.items()
+            }
+        )
+        self.followers = defaultdict[Gram, list[Gram]](list)
+        for gram in self.raw:
+            self.followers[gram[:-1]].append(gram)
+
+    def spectrum(self, counts: Counter[Gram], k: int) -> Counter[int]:
+        return Counter(count for gram, count in counts.items() if len(gram) == k)
 
 
 class KneserNey:

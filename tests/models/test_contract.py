@@ -62,6 +62,10 @@ class Row:
 
 ROWS = (
     Row(ngram.Config(order=3, min_count=1), ("scores",)),
+    Row(
+        ngram.Config(order=3, min_count=1, smoothing="jelinek-mercer", prune=(0, 0, 1)),
+        ("scores",),
+    ),
     Row(word2vec.Config(dim=12, epochs=5, min_count=1, sample=0), ("embeds_words",)),
     Row(
         word2vec.Config(

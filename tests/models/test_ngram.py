@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,9 +34,9 @@ few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChec
 # --- parity with lmplz ----------------------------------------------------------------------
 
 
-def assert_equals_lmplz(text: list[list[str]], golden: dict) -> dict:
+def assert_equals_lmplz(text: list[list[str]], golden: dict, **settings: Any) -> dict:
     order = golden["order"]
-    model, report = fitted(text, order)
+    model, report = fitted(text, order, **settings)
     for k in range(1, order + 1):
         assert report[f"order_{k}.ngrams"] == golden["sizes"][k - 1]
         assert [report[f"order_{k}.n{i}"] for i in range(1, 5)] == golden["spectra"][k - 1]
@@ -67,6 +68,12 @@ def test_fallback_discounts_are_those_of_lmplz() -> None:
     report = assert_equals_lmplz([line.split() for line in golden["text"]], golden["model"])
     assert report["fallback_orders"] == "2 3"
     assert "order 2, 3" in str(report["warning"])
+
+
+def test_pruned_by_count_as_lmplz_prunes() -> None:
+    golden = GOLDEN["pruned"]
+    report = assert_equals_lmplz(golden_text(), golden["model"], prune=tuple(golden["prune"]))
+    assert [report[f"order_{k}.pruned"] for k in (3, 4)] == [974, 1143]
 
 
 # --- the equations --------------------------------------------------------------------------

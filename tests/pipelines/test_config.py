@@ -39,7 +39,7 @@ WRONG = {
     "not finite": (GOOD + "    learning_rate: .nan\n", "must be a finite number, not nan"),
     "empty": (GOOD + "    dim: null\n", "must be a whole number, not empty"),
     "more": (GOOD + "    learning_rate: 0\n", "learning_rate: must be more than 0, not 0"),
-    "most": (GOOD + "  ngram: {order: 9}\n", "families.ngram.order: must be at most 5, not 9"),
+    "most": (GOOD + "  ngram: {order: 11}\n", "families.ngram.order: must be at most 10, not 11"),
     "less": (GOOD.replace("x,", "x, split: {valid: 2},"), "must be less than 1, not 2"),
     "no bool": (
         GOOD.replace("x,", "x, normalize: {lowercase: perhaps},"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import kenlm
 import numpy as np
@@ -45,6 +46,37 @@ def test_kenlm_answers_as_the_model_does(tmp_path: Path, order: int, min_count: 
     assert math.exp(-ours.mean()) == pytest.approx(perplexity, abs=5e-5)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"smoothing": "backoff-kneser-ney"},
+        {"smoothing": "katz", "prune": (0, 0, 1)},
+        {"smoothing": "jelinek-mercer"},
+        {"smoothing": "add-k", "k": 0.1},
+        {"smoothing": "kneser-ney", "prune_entropy": 1e-5},
+    ],
+    ids=lambda settings: settings["smoothing"],
+)
+def test_kenlm_reads_every_smoothing(tmp_path: Path, settings: dict[str, Any]) -> None:
+    model, _ = fitted(golden_text(), 3, heldout=HELDOUT, **settings)
+    if settings["smoothing"] in ("katz", "backoff-kneser-ney"):
+        assert model.table.weights.max() > 1
+    reader = exported(model, tmp_path / "model.arpa")
+    text = golden_text() + HELDOUT
+    ours = model.log_prob(Sentences.of(model.vocabulary, text))
+    theirs = [row[0] for s in text for row in reader.full_scores(" ".join(s))]
+    np.testing.assert_allclose(ours / math.log(10), theirs, atol=2e-6)
+
+
+def test_what_is_impossible_is_the_customary_number(tmp_path: Path) -> None:
+    model, _ = fitted(golden_text(), 3, smoothing="maximum-likelihood")
+    reader = exported(model, tmp_path / "model.arpa")
+    said = golden_text()[0]
+    ours = model.log_prob(Sentences.of(model.vocabulary, [said])).sum() / math.log(10)
+    assert reader.score(" ".join(said)) == pytest.approx(ours, abs=1e-5)
+    assert reader.score("zebra") <= -99
+
+
 def test_order_1_has_the_same_format(tmp_path: Path) -> None:
     model, _ = fitted(golden_text(), 1)
     write_arpa(model, tmp_path / "model.arpa")
@@ -80,11 +112,14 @@ def test_what_the_format_cannot_hold_is_refused(tmp_path: Path, word: str) -> No
     assert not list(tmp_path.iterdir())
 
 
-@given(value=st.one_of(st.integers(0, 10**9), st.sampled_from([0, 1, 9999999, 10**7, 10**17])))
+LARGE = st.sampled_from([0, 1, 9999999, 10**7, 10**17])
+
+
+@given(value=st.integers(-(10**9), 10**9) | LARGE)
 def test_numbers_are_written_with_seven_decimals(value: int) -> None:
     out = np.zeros(32, np.uint8)
     text = out[: write_number(out, 0, value)].tobytes().decode()
-    assert text == f"{'-' if value else ''}{value // 10**7}.{value % 10**7:07d}"
+    assert text == f"{'-' if value > 0 else ''}{abs(value) // 10**7}.{abs(value) % 10**7:07d}"
 
 
 def test_a_longer_vocabulary_than_a_chunk_is_written_whole(
