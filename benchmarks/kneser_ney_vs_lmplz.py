@@ -200,7 +200,7 @@ def main() -> None:
     if not math.isfinite(difference["probability"]):
         raise SystemExit("a probability is not finite")
     values = {"runs": runs, "difference": difference, "cold": cold, "nltk": nltk}
-    write("kneser_ney_vs_lmplz", report + "\n", values)
+    write("kneser-ney-vs-lmplz", report + "\n", values)
 
 
 if __name__ == "__main__":

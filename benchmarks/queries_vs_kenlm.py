@@ -106,7 +106,7 @@ def main() -> None:
         f"{index / n_grams:.1f}"
         + "".join(f"; {name} {size / n_grams:.1f}" for name, size in sizes.items()) + ".",
     ]  # fmt: skip
-    write("queries_vs_kenlm", "\n".join(report) + "\n", {"seconds": found})
+    write("queries-vs-kenlm", "\n".join(report) + "\n", {"seconds": found})
 
 
 if __name__ == "__main__":
