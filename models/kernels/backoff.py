@@ -56,7 +56,8 @@ def fill(
 
 @njit(cache=True, nogil=True)
 def _ones(bits: int) -> np.uint64:
-    return (_ONE << np.uint64(bits)) - _ONE
+    ones: np.uint64 = (_ONE << np.uint64(bits)) - _ONE
+    return ones
 
 
 @njit(cache=True, nogil=True)
@@ -66,7 +67,8 @@ def find(slots: NDArray[np.uint64], scattered: np.uint64, at: np.uint64) -> np.u
     slot = slots[at]
     while slot != 0:
         if slot >> _HALF == wanted:
-            return slot & _LOW
+            number: np.uint64 = slot & _LOW
+            return number
         at = (at + _ONE) & wrap
         slot = slots[at]
     return np.uint64(0)

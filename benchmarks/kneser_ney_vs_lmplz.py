@@ -1,0 +1,207 @@
+"""Text to a modified Kneser-Ney ARPA file, against KenLM's lmplz; every number is compared.
+
+    python benchmarks/kneser_ney_vs_lmplz.py TEXT --peer-bin DIR/lmplz --name "5 M words of novels"
+
+TEXT has a sentence a line and words between single spaces; .gz is unpacked first. lmplz is built
+outside (its source is in kenlm's sdist on PyPI: cmake, boost, eigen). Runs are processes of their
+own, interleaved, from the command to its end: ours with the start of Python and the reading of
+compiled kernels from the disk, which a run on a few lines (``cold``) wrote.
+With ``--nltk LINES`` NLTK's ``KneserNeyInterpolated`` is fitted to so many lines (counting only:
+it estimates when it is asked).
+
+"lexloom" here is counting, estimation and export in one process, without a store; ``lexloom run``
+does the same and more (splits, cards, deduplication, evaluation, registering).
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from common import machine, unpacked, write
+
+FIGURES = ("seconds", "cpu", "peak_mb")
+
+
+def estimate(text: Path, out: Path, order: int) -> None:
+    """Ours: the seconds of each part go to standard error."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from models.backoff import framed
+    from models.family import Inputs
+    from models.kernels.ngram import distinct_windows, frozen, sort_windows
+    from models.ngram import Config
+    from models.text import NgramCounts, Sentences
+    from models.vocabulary import LM_RESERVED, select
+    from tasks.export.arpa import write_arpa
+
+    began = time.perf_counter()
+
+    def lap(what: str) -> None:
+        nonlocal began
+        print(f"{what} {time.perf_counter() - began:.2f} s", file=sys.stderr)
+        began = time.perf_counter()
+
+    lines = pa.array(text.read_text("utf-8").split("\n")[:-1], pa.large_string())
+    words = pc.split_pattern(pc.ascii_trim_whitespace(lines), " ")
+    encoded = words.flatten().dictionary_encode()
+    starts = np.append(0, np.cumsum(pc.list_value_length(words).to_numpy())).astype(np.int64)
+    counts = np.bincount(encoded.indices.to_numpy(), minlength=len(encoded.dictionary))
+    types = encoded.dictionary.to_pylist()
+    vocabulary = select(types, counts, min_count=1, max_size=None, reserved=LM_RESERVED)
+    ids = vocabulary.ids(types)[encoded.indices.to_numpy()]
+    stream = frozen(framed(Sentences(ids, starts, np.array([0, len(starts) - 1]))))
+    del lines, words, encoded, ids
+    lap("tokens")
+    positions = frozen(sort_windows(stream, order, len(vocabulary)))
+    ngrams, occurrences = distinct_windows(stream, positions, order)
+    del stream, positions
+    lap("counts")
+    inputs = Inputs({"vocabulary": vocabulary, "ngrams": NgramCounts(order, ngrams, occurrences)})
+    model = Config(order=order, min_count=1).build(inputs, seed=1)
+    model.fit(inputs)
+    lap("estimates")
+    write_arpa(model, out)
+    lap("file")
+
+
+def run(command: list[str], stdin: Path | None, stdout: Path | None, **env: str) -> dict[str, Any]:
+    """Seconds, CPU seconds and peak memory of a process."""
+    load, began = os.getloadavg()[0], time.perf_counter()
+    with (
+        (stdin or Path(os.devnull)).open("rb") as given,
+        (stdout or Path(os.devnull)).open("wb") as taken,
+    ):
+        child = subprocess.Popen(
+            command, stdin=given, stdout=taken, stderr=subprocess.PIPE, env={**os.environ, **env}
+        )
+        said = child.stderr.read().decode() if child.stderr else ""
+        _, status, usage = os.wait4(child.pid, 0)
+    if status:
+        raise SystemExit(f"{command[0]} failed: {said[-2000:]}")
+    seconds, cpu = time.perf_counter() - began, usage.ru_utime + usage.ru_stime
+    peak = usage.ru_maxrss / 1024
+    return {"seconds": seconds, "cpu": cpu, "peak_mb": peak, "load_before": load, "said": said}
+
+
+def sections(path: Path) -> Iterator[dict[bytes, tuple[float, float]]]:
+    """The numbers of an ARPA file by n-gram, order by order."""
+    with path.open("rb") as file:
+        for heading in file:
+            if not heading.endswith(b"-grams:\n"):
+                continue
+            rows = (line.rstrip(b"\n").split(b"\t") for line in itertools.takewhile(
+                lambda line: line != b"\n", file))  # fmt: skip
+            yield {row[1]: (float(row[0]), float(row[2]) if len(row) > 2 else 0.0) for row in rows}
+
+
+def compare(ours: Path, theirs: Path) -> dict[str, Any]:
+    """How far two files differ."""
+    sizes, missing, probability, weight = [], 0, 0.0, 0.0
+    for mine, other in zip(sections(ours), sections(theirs), strict=True):
+        sizes.append(len(mine))
+        missing += len(mine.keys() ^ other.keys())
+        for ngram in mine.keys() & other.keys():
+            if ngram != b"<s>":  # lmplz writes 0, ours the customary -99; nobody predicts it
+                probability = max(probability, abs(mine[ngram][0] - other[ngram][0]))
+            weight = max(weight, abs(mine[ngram][1] - other[ngram][1]))
+    return {"sizes": sizes, "not_in_both": missing, "probability": probability, "weight": weight}
+
+
+def nltk_seconds(text: Path, lines: int, order: int) -> dict[str, float]:
+    """CPU seconds of NLTK, and of ours without its start, for some lines."""
+    from nltk.lm import KneserNeyInterpolated
+    from nltk.lm.preprocessing import padded_everygram_pipeline
+
+    with text.open(encoding="utf-8") as file:
+        said = [line.split() for line in itertools.islice(file, lines)]
+    began = time.process_time()
+    ngrams, words = padded_everygram_pipeline(order, said)
+    KneserNeyInterpolated(order).fit(ngrams, words)
+    return {"cpu": time.process_time() - began, "words": sum(map(len, said))}
+
+
+def _loads(found: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{r['load_before']:.1f}" for r in found)
+
+
+def main() -> None:
+    """Run all, compare, report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("out", type=Path, nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("--peer-bin", type=Path)
+    parser.add_argument("--name", default="a text")
+    parser.add_argument("--order", type=int, default=5)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--memory", default="50%", help="of lmplz, -S")
+    parser.add_argument("--nltk", type=int, default=0, metavar="LINES")
+    args = parser.parse_args()
+    if args.out:
+        estimate(args.text, args.out, args.order)
+        return
+    if not args.peer_bin:
+        parser.error("--peer-bin names lmplz")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        text = unpacked(args.text, folder)
+        few = folder / "few.txt"
+        few.write_bytes(b"".join(itertools.islice(text.open("rb"), 2000)))
+        ours, theirs = folder / "ours.arpa", folder / "theirs.arpa"
+        caches = str(folder / "numba")
+        mine = [sys.executable, __file__, "--order", str(args.order)]
+        cold = run([*mine, str(few), str(ours)], None, None, NUMBA_CACHE_DIR=caches)
+        peer = [str(args.peer_bin), "-o", str(args.order), "--skip_symbols", "-S", args.memory]
+        runs: dict[str, list[dict[str, Any]]] = {"lexloom": [], "lmplz": []}
+        for _ in range(args.repeat):
+            runs["lmplz"].append(run([*peer, "-T", name], text, theirs))
+            found = run([*mine, str(text), str(ours)], None, None, NUMBA_CACHE_DIR=caches)
+            runs["lexloom"].append(found)
+        difference = compare(ours, theirs)
+        nltk = nltk_seconds(text, args.nltk, args.order) if args.nltk else None
+        n_words = sum(len(line.split()) for line in text.open("rb"))
+    rows = []
+    for system, found in runs.items():
+        medians = [statistics.median(r[key] for r in found) for key in FIGURES]
+        rows.append(f"| {system} | {medians[0]:.1f} | {medians[1]:.1f} | {medians[2]:,.0f} |")
+    ratios = [
+        statistics.median(b[key] / a[key] for a, b in zip(*runs.values(), strict=True))
+        for key in FIGURES
+    ]
+    report = "\n".join(
+        [
+            f"# Order {args.order} Kneser-Ney ARPA of {args.name} ({n_words:,} words)", "",
+            machine(), "", "| | s | CPU s | peak MB |", "|---|---|---|---|", *rows,
+            f"| lmplz / lexloom | {ratios[0]:.2f} | {ratios[1]:.2f} | {ratios[2]:.2f} |", "",
+            f"n-grams by order {difference['sizes']}, in one file only: "
+            f"{difference['not_in_both']}; largest difference of log10 probabilities "
+            f"{difference['probability']:.1e}, of back-off weights {difference['weight']:.1e}.",
+            f"Parts of the last run: {', '.join(runs['lexloom'][-1]['said'].split(chr(10)))}",
+            f"A first run, which compiles the kernels, takes {cold['seconds']:.1f} s "
+            "for 2,000 lines.",
+            f"Load before the runs: {_loads(runs['lexloom'])}"
+            f" (lexloom), {_loads(runs['lmplz'])} (lmplz).",
+            *([f"NLTK counts {nltk['words'] / nltk['cpu']:,.0f} words a CPU second."]
+              if nltk else []),
+        ]
+    )  # fmt: skip
+    if not math.isfinite(difference["probability"]):
+        raise SystemExit("a probability is not finite")
+    values = {"runs": runs, "difference": difference, "cold": cold, "nltk": nltk}
+    write("kneser-ney-vs-lmplz", report + "\n", values)
+
+
+if __name__ == "__main__":
+    main()
