@@ -35,7 +35,17 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from models.backoff import BOS, Table
-from models.family import Inputs, Report, State, Style, Want, WantsNgrams, WantsVocabulary
+from models.decoding import Windowed
+from models.family import (
+    Decoder,
+    Inputs,
+    Report,
+    State,
+    Style,
+    Want,
+    WantsNgrams,
+    WantsVocabulary,
+)
 from models.kneser_ney import FALLBACK, estimate_discounts, interpolate
 from models.text import Sentences
 from models.vocabulary import LM_RESERVED, Vocabulary
@@ -142,9 +152,18 @@ class Ngram:
         """(N + S,) see ``models.family.Scores``."""
         return self.table.log_prob(sentences)
 
+    def next_log_probs(self, contexts: NDArray[np.int32]) -> NDArray[np.float64]:
+        """(S, n) ids, padded on the left with ``<s>`` -> (S, V) nats of the next word."""
+        with np.errstate(divide="ignore"):
+            return np.log(np.stack([self.next_words(context) for context in contexts]))
+
     def next_words(self, context: NDArray[np.integer]) -> NDArray[np.float64]:
         """(V,) see ``models.backoff.Table.next_words``."""
         return self.table.next_words(context)
+
+    def decoder(self, prefixes: Sentences) -> Decoder:
+        """See ``models.family.Predicts``."""
+        return Windowed(self.next_log_probs, self.config.order - 1, prefixes)
 
 
 def _report(
