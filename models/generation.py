@@ -2,8 +2,8 @@
 
 Plain sampling is the method of C. E. Shannon, *A mathematical theory of communication* (1948,
 section 3). Three ways to stay with what is likely, applied in this order: a temperature, which
-divides log-probabilities; the k likeliest words (A. Fan, M. Lewis, Y. Dauphin 2018); and the nucleus,
-the fewest likeliest words that together reach the probability p (A. Holtzman et al. 2020).
+divides log-probabilities; the k likeliest words (A. Fan, M. Lewis, Y. Dauphin 2018); and the
+nucleus, the fewest likeliest words that together reach the probability p (A. Holtzman et al. 2020).
 
 Every text has a random sequence of its own, so it does not depend on how many are drawn at once.
 
