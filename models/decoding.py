@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from models.text import Sentences
 from models.vocabulary import LM_RESERVED
 
-BOS = LM_RESERVED.index("<s>")
-
 NextLogProbs = Callable[[NDArray[np.int32]], NDArray[np.float64]]
 """(S, n) ids, the nearest word last and ``<s>`` before the first -> (S, V) nats."""
 
@@ -28,7 +26,7 @@ class Windowed:
 
     def __init__(self, next_log_probs: NextLogProbs, n: int, prefixes: Sentences) -> None:
         self._next = next_log_probs
-        self.contexts = np.full((len(prefixes), n), BOS, np.int32)
+        self.contexts = np.full((len(prefixes), n), LM_RESERVED.index("<s>"), np.int32)
         for text in range(len(prefixes)):
             words = prefixes.ids[prefixes.starts[text] : prefixes.starts[text + 1]]
             kept = words[max(0, len(words) - n) :]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from models.family import Decoder
 from models.text import Sentences
-from models.vocabulary import BOS, EOS, UNK, Vocabulary
+from models.vocabulary import Vocabulary
 
 LogProbs = NDArray[np.float64]
 
@@ -144,7 +144,8 @@ def draw(log_probs: LogProbs, uniform: NDArray[np.float64]) -> NDArray[np.int32]
     cumulative = np.cumsum(np.exp(log_probs), axis=1)
     # The last sum may be a hair off 1; a number below it always falls on a possible word.
     places = (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(axis=1)
-    return places.astype(np.int32)
+    words: NDArray[np.int32] = places.astype(np.int32)
+    return words
 
 
 def generate(
@@ -190,9 +191,9 @@ def _grown(
 ) -> list[NDArray[np.int32]]:
     """The texts of these numbers."""
     n, vocabulary = len(numbers), model.vocabulary
-    end = vocabulary.reserved.index(EOS)
-    never = [vocabulary.reserved.index(BOS)]
-    if not sampling.unknown and UNK in vocabulary.reserved:
+    end = vocabulary.reserved.index("</s>")
+    never = [vocabulary.reserved.index("<s>")]
+    if not sampling.unknown and vocabulary.unknown >= 0:
         never.append(vocabulary.unknown)
     decoder = model.decoder(
         Sentences(np.tile(prefix, n), np.arange(n + 1) * len(prefix), np.arange(n + 1))

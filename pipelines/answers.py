@@ -238,7 +238,7 @@ def generated(
         raise ConfigError(str(error), where="query generate") from None
     return {
         "prefix": lines[0],
-        "unknown": [word for word in lines[0] if word not in vocabulary],
+        "unknown_words": [word for word in lines[0] if word not in vocabulary],
         "texts": [
             {
                 "text": " ".join([*lines[0], *(w for w in words if w != EOS)]),
@@ -247,7 +247,7 @@ def generated(
             }
             for words in texts
         ],
-        **asdict(sampling),
+        "sampling": asdict(sampling),
     }
 
 

@@ -308,8 +308,8 @@ def generate(
     if as_json:
         print_json(answer)
         return
-    if answer["unknown"]:
-        words = ", ".join(answer["unknown"])
+    if answer["unknown_words"]:
+        words = ", ".join(answer["unknown_words"])
         console.print(f"  read as <unk>: {words}", style="yellow", highlight=False, markup=False)
     for text in answer["texts"]:
         shown = text["text"] + ("" if text["ended"] else " ...")

@@ -64,7 +64,8 @@ class Scored:
     @property
     def unknown(self) -> NDArray[np.bool_]:
         """(N,) the tokens that the model does not know."""
-        return self.text.ids == self.vocabulary.unknown
+        unknown: NDArray[np.bool_] = self.text.ids == self.vocabulary.unknown
+        return unknown
 
     def by_sentence(self, values: NDArray[Any]) -> NDArray[Any]:
         """(N + S,) values of tokens and ends -> (S,) their sums."""

@@ -22,7 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     root = tmp_path_factory.mktemp("lm")
     store = Store(str(root / "store"), root / "cache")
     model = train_small(store, ngram.Config(order=3, min_count=1))
-    reader = store.open(model)
+    reader = store.reader(model)
     target = root / "model"
     target.mkdir()
     for name in FILES:
@@ -36,7 +36,7 @@ def test_generate(cli: Cli, folder: str) -> None:
     first, again = cli(*ask, "--json"), cli(*ask, "--json")
     assert (first.code, first.out) == (0, again.out)
     found = json.loads(first.out)
-    assert found["unknown"] == ["unheard"]
+    assert found["unknown_words"] == ["unheard"]
     assert len(found["texts"]) == 3
     assert all(text["text"].startswith("the unheard ") for text in found["texts"])
     assert "<unk>" not in " ".join(word for text in found["texts"] for word in text["tokens"])
