@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from models.backoff import Table
-from models.family import Inputs, State, Style, Want
+from models.decoding import Windowed
+from models.family import Decoder, Inputs, State, Style, Want
 from models.text import Sentences
 from models.vocabulary import Vocabulary
 
@@ -76,3 +77,7 @@ class Model:
     def next_log_probs(self, contexts: NDArray[np.int32]) -> NDArray[np.float64]:
         """(S, V) see ``models.backoff.Table.next_log_probs``."""
         return self.table.next_log_probs(contexts)
+
+    def decoder(self, prefixes: Sentences) -> Decoder:
+        """See ``models.family.Predicts``."""
+        return Windowed(self.next_log_probs, self.config.order - 1, prefixes)

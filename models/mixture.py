@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from models.family import Decoder, Inputs, LanguageModel, Predicts, ReadsOn, State, Style, Want
+from models.imported_ngram import Config as ImportedNgramConfig
 from models.ngram import Config as NgramConfig
 from models.nplm import Config as NplmConfig
 from models.text import Sentences
@@ -34,7 +35,7 @@ STEPS = 10_000
 SUM = 1e-6
 """How far weights may be from summing to 1."""
 
-Part = NgramConfig | NplmConfig
+Part = NgramConfig | NplmConfig | ImportedNgramConfig
 """The settings of whatever can be mixed."""
 
 

@@ -42,8 +42,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from models.backoff import BOS, Table
+from models.decoding import Windowed
 from models.discounts import Discounts, Smoothing, find_discounts, is_discounted
 from models.family import (
+    Decoder,
     Inputs,
     Report,
     State,
@@ -299,3 +301,7 @@ class Ngram:
     def next_words(self, context: NDArray[np.integer]) -> NDArray[np.float64]:
         """(V,) see ``models.backoff.Table.next_words``."""
         return self.table.next_words(context)
+
+    def decoder(self, prefixes: Sentences) -> Decoder:
+        """See ``models.family.Predicts``."""
+        return Windowed(self.next_log_probs, self.config.order - 1, prefixes)

@@ -28,7 +28,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
+from models.decoding import Windowed
 from models.family import (
+    Decoder,
     FloatArray,
     Inputs,
     Plan,
@@ -250,6 +252,14 @@ class Nplm(nn.Module):
             result[index] = -nll.cpu().numpy()
         return result
 
+    def next_log_probs(self, contexts: NDArray[np.int32]) -> NDArray[np.float64]:
+        """(S, n) ids, padded on the left with ``<s>`` -> (S, V) nats of the next word."""
+        nearest_first = torch.from_numpy(np.ascontiguousarray(contexts[:, ::-1], np.int64))
+        with torch.inference_mode():
+            y = self.logits(nearest_first.to(self.C.device), torch.float64)
+            result: NDArray[np.float64] = F.log_softmax(y, dim=1).cpu().numpy()
+        return result
+
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, M) float32, the features C; NaN for a word that is not in the vocabulary."""
         ids = np.array([self.vocabulary.id(word) for word in words], dtype=np.int64)
@@ -269,6 +279,10 @@ class Nplm(nn.Module):
             "input": self.C.detach().cpu().numpy()[first:],
             "output": self.U.detach().cpu().numpy()[first:],
         }
+
+    def decoder(self, prefixes: Sentences) -> Decoder:
+        """See ``models.family.Predicts``."""
+        return Windowed(self.next_log_probs, self.config.context, prefixes)
 
     def state(self) -> State:
         """The parameters by the names of the paper."""
