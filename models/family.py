@@ -465,27 +465,6 @@ class Scores(Protocol):
         ...
 
 
-class Decoder(Protocol):
-    """A batch of S texts that grow word by word."""
-
-    def log_probs(self) -> NDArray[np.float64]:
-        """(S, V) nats of the next word of each text; ``exp`` sums to 1, ``<s>`` has -inf."""
-        ...
-
-    def append(self, words: NDArray[np.int32]) -> None:
-        """Let each text go on with a word of its own, (S,); after ``</s>`` nothing is defined."""
-        ...
-
-
-@runtime_checkable
-class Predicts(Scores, Protocol):
-    """Gives the distribution of the next word, so text can be generated."""
-
-    def decoder(self, prefixes: Sentences) -> Decoder:
-        """The texts to go on from: S beginnings of a sentence, which may be empty."""
-        ...
-
-
 @runtime_checkable
 class LanguageModel(Model, Scores, Protocol):
     """A model of the probability of text."""
