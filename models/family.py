@@ -145,6 +145,15 @@ class GrowingFamily(Family, Protocol):
     lasting: ClassVar[tuple[str, ...]]  # settings that shape what is taken over: they stay
 
 
+@runtime_checkable
+class KnowsItsSize(Protocol):
+    """A family whose settings alone can make a model too large for any memory."""
+
+    def training_bytes(self, words: int, /) -> int:
+        """Bytes that training takes at least with a vocabulary of so many entries."""
+        ...
+
+
 class Model(Protocol):
     """A trained or untrained model: a Config, a Vocabulary and arrays. Never a pickle."""
 

@@ -43,7 +43,7 @@ def linear_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor, targets: 
         a scalar, at least float32; it can be differentiated once.
     """
     with torch.autocast(hidden.device.type, enabled=False):
-        loss: Tensor = _LinearCrossEntropy.apply(
+        loss: Tensor = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
             hidden, weight, bias, targets, torch.is_grad_enabled()
         )
     return loss

@@ -173,6 +173,10 @@ class Config:
         output = words * (0 if self.tied else width) + words * (wide if self.direct else 0)
         return words * (self.embedding + 1) + wide * width + width + output
 
+    def training_bytes(self, words: int) -> int:
+        """Memory that training takes at least: weights, gradients, what the optimizer keeps."""
+        return self.n_weights(words) * 4 * (4 if self.optimizer == "adamw" else 2)
+
     def wants(self) -> Mapping[str, Want]:
         """The training text, held-out text to choose the best weights by, and a vocabulary."""
         return {
@@ -321,22 +325,25 @@ class Nplm(nn.Module):
 
     # --- equation 1 ---------------------------------------------------------------------------
 
-    def output(self, contexts: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    def output(
+        self, contexts: Tensor, kind: torch.dtype, dropout: float = 0.0
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """What ``y`` is linear in, its weights and its bias, -inf at ``<s>``.
 
         Args:
             contexts: (B, N) ids, the nearest word first.
             kind: of the products, if autocast does not choose it.
+            dropout: the share of features and hidden units that is left out.
 
         Returns:
             ``h`` (B, D), weight (V, D) and bias (V,), with ``y = h @ weight.T + bias``.
         """
         x = F.embedding(contexts, self.C).flatten(1).to(kind)
-        x = F.dropout(x, self.config.dropout, self.training)
+        x = F.dropout(x, dropout)
         parts, weights = list[Tensor](), list[Tensor]()
         if self.H is not None and self.d is not None:
             a = torch.tanh(F.linear(x, self.H.to(kind), self.d.to(kind)))
-            parts.append(F.dropout(a, self.config.dropout, self.training))
+            parts.append(F.dropout(a, dropout))
             weights.append(self.C if self.U is None else self.U)
         if self.W is not None:
             parts.append(x)
@@ -363,7 +370,8 @@ class Nplm(nn.Module):
         device, kind = self.C.device.type, self.C.dtype
         if torch.is_autocast_enabled(device):
             kind = torch.get_autocast_dtype(device)
-        h, weight, bias = self.output(contexts, kind)
+        dropout = self.config.dropout if self.training else 0.0
+        h, weight, bias = self.output(contexts, kind, dropout)
         if drawn:
             loss = sampled_loss(
                 self.config.objective, h, weight, bias, targets, Noise(*drawn), self.z

@@ -246,6 +246,8 @@ def test_nothing_is_left_out_where_it_is_scored() -> None:
     (batch, *_) = model.batches(inputs(), Plan(seed=1))
     plain = build(SMALL)(batch).objective.item()
     assert model(batch).objective.item() != pytest.approx(plain, abs=1e-3)
+    text = Sentences.of(model.vocabulary, SENTENCES)
+    assert (model.log_prob(text) == build(SMALL).log_prob(text)).all()
     model.eval()
     assert model(batch).objective.item() == pytest.approx(plain)
 
