@@ -297,8 +297,9 @@ class Nplm(nn.Module):
         total, size = len(examples), config.batch_size
         q = None
         if plan.role == "train" and config.objective != "softmax":
-            q = frequencies(self.vocabulary, text) ** config.noise_power
-            q[START] = 0  # it is never a target, and 0 to the power 0 is 1
+            # Added to one, so that no entry is left out; only <s> never is a target.
+            q = (frequencies(self.vocabulary, text) + 1) ** config.noise_power
+            q[START] = 0
             q /= q.sum()
         for first in range(plan.start * size, total, size):
             here = min(size, total - first)
