@@ -145,6 +145,15 @@ class GrowingFamily(Family, Protocol):
     lasting: ClassVar[tuple[str, ...]]  # settings that shape what is taken over: they stay
 
 
+@runtime_checkable
+class KnowsItsSize(Protocol):
+    """A family whose settings alone can make a model too large for any memory."""
+
+    def training_bytes(self, words: int, /) -> int:
+        """Bytes that training takes at least with a vocabulary of so many entries."""
+        ...
+
+
 class Model(Protocol):
     """A trained or untrained model: a Config, a Vocabulary and arrays. Never a pickle."""
 
@@ -322,11 +331,15 @@ class Schedule:
         betas: of AdamW.
         warmup: the share of all steps in which the rate rises linearly from 0.
         floor: the share of ``learning_rate`` to which it falls linearly by the last step.
+        decay: if above 0, ``r``: after ``t`` steps the rate is ``learning_rate / (1 + r t)``
+            instead (Bengio et al. 2003).
         clip: the largest norm of the gradient of the mean loss; 0 for no limit.
         accumulate: parts of a rank's batch that are worked on one after another, to save memory.
         evaluations: held-out evaluations in an epoch, evenly spaced.
         patience: evaluations in a row without improvement that end the training; 0 for never.
         precision: "auto" is bfloat16 autocast where the hardware multiplies it fast.
+        sampled: the training objective is sampled, so it is no likelihood, and told by a name of
+            its own; held-out text is scored exactly all the same.
     """
 
     epochs: int
@@ -336,11 +349,13 @@ class Schedule:
     betas: tuple[float, float] = (0.9, 0.999)
     warmup: float = 0.0
     floor: float = 0.0
+    decay: float = 0.0
     clip: float = 0.0
     accumulate: int = 1
     evaluations: int = 1
     patience: int = 0
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    sampled: bool = False
 
 
 @dataclass(frozen=True)
@@ -371,7 +386,8 @@ class StepOutput:
     Attributes:
         objective: scalar *sum* over this rank's tokens that the loop differentiates; it divides
             the gradient by the number of tokens of all ranks.
-        nll_sum: scalar, summed negative log-likelihood in nats without regularizers.
+        nll_sum: scalar, summed negative log-likelihood in nats without regularizers; in training
+            the objective itself where that is sampled.
         n_scored: the number of tokens scored; may be 0 where a batch has fewer rows than ranks.
     """
 

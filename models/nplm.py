@@ -5,12 +5,16 @@ their feature vectors ``C(w[t-1]), ..., C(w[t-n+1])``, the nearest first (equati
 
     y = b + W x + U tanh(d + H x)          P(w[t] | w[t-1], ..., w[t-n+1]) = softmax(y)[w[t]]
 
-Sentences stand alone: a context that reaches over the start of its sentence is filled with
-``<s>``, and ``</s>`` is predicted after the last word.
+A context that reaches over the start of its sentence (or of its document, with ``boundary``) is
+filled with ``<s>``, and ``</s>`` is predicted after the last word.
 
 Deviations: ``<s>`` is never predicted (its probability is exactly 0); ``b`` starts at the log
 frequencies of the words, not at random; Adam in place of plain stochastic gradient ascent, unless
-``optimizer`` is ``sgd``; the weight decay is decoupled from the gradient (AdamW).
+``optimizer`` is ``sgd``; the weight decay of Adam is decoupled from the gradient (AdamW). The
+training of the paper is ``optimizer: sgd, batch_size: 1, learning_rate: 0.001, decay: 1e-8,
+weight_decay: 1e-4, warmup: 0, clip: 0``. Beyond the paper: dropout, features shared with the output
+(Press and Wolf 2017), and the sampled objectives of ``models.losses``. Whatever it was trained by,
+it is scored by the full softmax.
 
 Shapes: ``B`` examples, ``N`` context words, ``M`` features, ``H`` hidden units, ``V`` vocabulary.
 """
@@ -29,6 +33,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from models.decoding import Windowed
+from models.examples import END, START, Boundary, Examples, shuffled
 from models.family import (
     Decoder,
     FloatArray,
@@ -43,12 +48,14 @@ from models.family import (
     WantsTokens,
     WantsVocabulary,
 )
+from models.losses import Noise, Objective, linear_cross_entropy, sampled_loss
 from models.text import Sentences, Tokens
 from models.vocabulary import LM_RESERVED, Vocabulary
 
-BOS, EOS = LM_RESERVED.index("<s>"), LM_RESERVED.index("</s>")
 SCORED_AT_ONCE = 512
 """Examples that ``log_prob`` works on at a time."""
+Batch = tuple[Tensor, ...]
+"""Contexts (B, N) and targets (B,); of a sampled objective also what makes a ``Noise``."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +67,50 @@ class Config:
     family: Literal["nplm"] = "nplm"
     context: Annotated[int, Field(ge=1, le=32, description="Words before the predicted one")] = 3
     embedding: Annotated[int, Field(ge=1, description="Width of a word's feature vector")] = 100
-    hidden: Annotated[int, Field(ge=1, description="Units of the hidden layer")] = 100
+    hidden: Annotated[
+        int, Field(ge=0, description="Units of the hidden layer; 0, with direct: there is none")
+    ] = 100
     direct: Annotated[
         bool, Field(description="Connect the feature vectors to the output directly as well")
     ] = False
+    tied: Annotated[
+        bool,
+        Field(description="The output weights are the feature vectors; hidden equals embedding"),
+    ] = False
+    boundary: Annotated[
+        Boundary,
+        Field(
+            description="What no context reaches over; with document, a sentence end is a word of "
+            "the contexts behind it"
+        ),
+    ] = "sentence"
     min_count: Annotated[
         int, Field(ge=1, description="Words seen less often than this count as <unk>")
     ] = 2
     max_size: Annotated[
         int | None, Field(ge=1, description="At most so many words; empty for no limit")
     ] = 8000
+    objective: Annotated[
+        Objective,
+        Field(
+            description="What training minimizes; all but the softmax look at noise words only. "
+            "negative-sampling makes word vectors, not a language model"
+        ),
+    ] = "softmax"
+    noise: Annotated[
+        int, Field(ge=1, description="Noise words for each predicted one; a batch shares them")
+    ] = 256
+    noise_power: Annotated[
+        float, Field(ge=0, le=2, description="Power of the counts that noise is drawn by")
+    ] = 0.75
+    log_normalizer: Annotated[
+        Literal["zero", "learned"],
+        Field(description="Of nce: the scores are log-probabilities, or so up to a learned number"),
+    ] = "zero"
+    dropout: Annotated[
+        float,
+        Field(ge=0, lt=1, description="Share of features and hidden units left out at random"),
+    ] = 0.0
     batch_size: Annotated[
         int, Field(ge=1, description="Predicted words a step, of all workers together")
     ] = 256
@@ -85,6 +126,14 @@ class Config:
     warmup: Annotated[
         float, Field(ge=0, lt=1, description="Share of all steps in which the rate rises")
     ] = 0.02
+    decay: Annotated[
+        float,
+        Field(
+            ge=0,
+            description="r of the paper's rate after t steps, learning_rate / (1 + r t); 0: the "
+            "rate falls linearly to a tenth",
+        ),
+    ] = 0.0
     weight_decay: Annotated[
         float, Field(ge=0, description="Decay of weights and feature vectors, never of biases")
     ] = 0.01
@@ -99,7 +148,36 @@ class Config:
     style: ClassVar[Style] = "learns"
     title: ClassVar[str] = "Neural probabilistic LM"
     paper: ClassVar[str] = "Bengio, Ducharme, Vincent & Jauvin 2003"
-    lasting: ClassVar[tuple[str, ...]] = ("context", "embedding", "hidden", "direct")
+    lasting: ClassVar[tuple[str, ...]] = ("context", "embedding", "hidden", "direct", "tied")
+
+    def __post_init__(self) -> None:
+        if self.hidden == 0 and not self.direct:
+            raise ValueError("hidden: 0 leaves nothing to predict from; add direct: true")
+        if self.tied and self.hidden != self.embedding:
+            raise ValueError(
+                f"tied output weights need hidden ({self.hidden}) equal to embedding "
+                f"({self.embedding})"
+            )
+        self._refuse_what_has_no_part()
+
+    def _refuse_what_has_no_part(self) -> None:
+        """A setting that would change nothing was meant to change something."""
+        defaults = type(self).__dataclass_fields__
+        idle = [] if self.objective != "softmax" else ["noise", "noise_power"]
+        idle += [] if self.objective == "nce" else ["log_normalizer"]
+        for name in idle:
+            if getattr(self, name) != defaults[name].default:
+                raise ValueError(f"{name} has no part in objective: {self.objective}")
+
+    def n_weights(self, words: int) -> int:
+        """Parameters of a model with a vocabulary of ``words`` entries."""
+        wide, width = self.context * self.embedding, self.hidden
+        output = words * (0 if self.tied else width) + words * (wide if self.direct else 0)
+        return words * (self.embedding + 1) + wide * width + width + output
+
+    def training_bytes(self, words: int) -> int:
+        """Memory that training takes at least: weights, gradients, what the optimizer keeps."""
+        return self.n_weights(words) * 4 * (4 if self.optimizer == "adamw" else 2)
 
     def wants(self) -> Mapping[str, Want]:
         """The training text, held-out text to choose the best weights by, and a vocabulary."""
@@ -123,7 +201,11 @@ class Config:
 
 
 class Nplm(nn.Module):
-    """The model; its parameters have the names of the paper."""
+    """The model; its parameters have the names of the paper.
+
+    ``H``, ``d`` and ``U`` are None without a hidden layer, ``U`` also where it is ``C``; ``W``
+    without direct connections. ``z`` is the learned log-normalizer of NCE.
+    """
 
     never: Tensor  # (V,) -inf at <s>, which is no word to predict, else 0
 
@@ -131,28 +213,28 @@ class Nplm(nn.Module):
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
         size, width, wide = len(vocabulary), config.hidden, config.context * config.embedding
+        deep = width > 0
         self.C = nn.Parameter(torch.zeros(size, config.embedding))
-        self.H = nn.Parameter(torch.zeros(width, wide))
-        self.d = nn.Parameter(torch.zeros(width))
-        self.U = nn.Parameter(torch.zeros(size, width))
+        self.H = nn.Parameter(torch.zeros(width, wide)) if deep else None
+        self.d = nn.Parameter(torch.zeros(width)) if deep else None
+        self.U = nn.Parameter(torch.zeros(size, width)) if deep and not config.tied else None
         self.b = nn.Parameter(torch.zeros(size))
         self.W = nn.Parameter(torch.zeros(size, wide)) if config.direct else None
+        self.z = nn.Parameter(torch.zeros(1)) if config.log_normalizer == "learned" else None
         never = torch.zeros(size)
-        never[BOS] = -torch.inf
+        never[START] = -torch.inf
         self.register_buffer("never", never, persistent=False)
 
     def initialize(self, text: Tokens, generator: torch.Generator) -> None:
         """Draw the weights; make the bias that of the add-one unigram model of the text."""
         with torch.no_grad():
             self.C.normal_(0.0, 0.1, generator=generator)
-            for matrix in (self.H, self.U) if self.W is None else (self.H, self.U, self.W):
-                bound = matrix.shape[1] ** -0.5
-                matrix.uniform_(-bound, bound, generator=generator)
-            counts = np.zeros(len(self.vocabulary))
-            counts[len(LM_RESERVED) :] = self.vocabulary.counts
-            counts[self.vocabulary.unknown] = max(0.0, text.n_tokens - counts.sum())
-            counts[EOS] = text.n_sentences
-            self.b.copy_(torch.from_numpy(np.log((counts + 1) / (counts + 1).sum())))
+            for matrix in (self.H, self.U, self.W):
+                if matrix is not None:
+                    bound = matrix.shape[1] ** -0.5
+                    matrix.uniform_(-bound, bound, generator=generator)
+            counts = frequencies(self.vocabulary, text) + 1
+            self.b.copy_(torch.from_numpy(np.log(counts / counts.sum())))
 
     def grow_from(self, base: Nplm) -> None:
         """The hidden layer, and all rows of the entries that a base knows, the reserved included.
@@ -162,17 +244,16 @@ class Nplm(nn.Module):
         reserved = np.arange(len(LM_RESERVED), dtype=np.int32)
         words = self.vocabulary.ids(base.vocabulary.words)
         places = torch.from_numpy(np.concatenate([reserved, words]).astype(np.int64))
+        theirs = dict(base.named_parameters())
         with torch.no_grad():
-            self.H.copy_(base.H)
-            self.d.copy_(base.d)
-            for ours, theirs in ((self.C, base.C), (self.U, base.U), (self.b, base.b)):
-                ours[places] = theirs
-            if self.W is not None and base.W is not None:
-                self.W[places] = base.W
+            for name, ours in self.named_parameters():
+                if name in theirs:
+                    rows = places if name in ("C", "U", "b", "W") else slice(None)
+                    ours[rows] = theirs[name]
 
     @property
     def schedule(self) -> Schedule:
-        """How the loop trains it: the rate rises, then falls linearly to a tenth."""
+        """How the loop trains it: the rate rises, then falls linearly or as in the paper."""
         config = self.config
         return Schedule(
             epochs=config.epochs,
@@ -180,18 +261,23 @@ class Nplm(nn.Module):
             optimizer=config.optimizer,
             warmup=config.warmup,
             floor=0.1,
+            decay=config.decay,
             clip=config.clip,
             accumulate=config.accumulate,
             patience=config.patience,
             precision=config.precision,
+            sampled=config.objective != "softmax",
         )
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
         """Weights and features with decay, biases without."""
-        weights = [self.C, self.H, self.U] + ([] if self.W is None else [self.W])
+        weights, biases = (self.C, self.H, self.U, self.W), (self.d, self.b, self.z)
         return [
-            {"params": weights, "weight_decay": self.config.weight_decay},
-            {"params": [self.d, self.b], "weight_decay": 0.0},
+            {
+                "params": [p for p in weights if p is not None],
+                "weight_decay": self.config.weight_decay,
+            },
+            {"params": [p for p in biases if p is not None], "weight_decay": 0.0},
         ]
 
     # --- batches ------------------------------------------------------------------------------
@@ -201,14 +287,22 @@ class Nplm(nn.Module):
         text = inputs.tokens(role)
         return -(-(text.n_tokens + text.n_sentences) // self.config.batch_size)
 
-    def batches(self, inputs: Inputs, plan: Plan) -> Iterator[tuple[Tensor, Tensor]]:
-        """Contexts (B, N) and targets (B,): this rank's slice of every global batch.
+    def batches(self, inputs: Inputs, plan: Plan) -> Iterator[Batch]:
+        """This rank's slice of every global batch.
 
         The training examples come in one pseudo-random order of the whole corpus an epoch. Only
-        the order of summation depends on the number of ranks.
+        the order of summation depends on the number of ranks. Noise is drawn for a batch by its
+        seed, epoch and number, and is the same on every rank.
         """
-        examples = Examples.of(inputs.tokens(plan.role), self.vocabulary, self.config.context)
-        total, size = len(examples), self.config.batch_size
+        config, text = self.config, inputs.tokens(plan.role)
+        examples = Examples.of(text, self.vocabulary, config.context, config.boundary)
+        total, size = len(examples), config.batch_size
+        q = None
+        if plan.role == "train" and config.objective != "softmax":
+            # Added to one, so that no entry is left out; only <s> never is a target.
+            q = (frequencies(self.vocabulary, text) + 1) ** config.noise_power
+            q[START] = 0
+            q /= q.sum()
         for first in range(plan.start * size, total, size):
             here = min(size, total - first)
             begin, end = (here * r // plan.world for r in (plan.rank, plan.rank + 1))
@@ -216,49 +310,110 @@ class Nplm(nn.Module):
             if plan.role == "train":
                 index = shuffled(index, total, (plan.seed, plan.epoch))
             contexts, targets = examples.at(index)
-            yield torch.from_numpy(contexts), torch.from_numpy(targets)
+            batch = torch.from_numpy(contexts), torch.from_numpy(targets)
+            if q is None:
+                yield batch
+            else:
+                yield (*batch, *self._noise(q, targets, (plan.seed, plan.epoch, first // size)))
+
+    def _noise(
+        self, q: NDArray[np.float64], targets: NDArray[np.int64], seed: Sequence[int]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The fields of a ``Noise``."""
+        words = np.random.default_rng(list(seed)).choice(len(q), self.config.noise, p=q)
+        with np.errstate(divide="ignore"):
+            log_q = np.log(q).astype(np.float32)
+        drawn, own = torch.from_numpy(log_q[words]), torch.from_numpy(log_q[targets])
+        return torch.from_numpy(words), drawn, own
 
     # --- equation 1 ---------------------------------------------------------------------------
 
-    def logits(self, contexts: Tensor, precision: torch.dtype) -> Tensor:
-        """(B, N) ids, the nearest word first -> (B, V), y of equation 1, -inf at ``<s>``."""
-        x = F.embedding(contexts, self.C).flatten(1).to(precision)
-        H, d, U, b = (p.to(precision) for p in (self.H, self.d, self.U, self.b + self.never))
-        y = F.linear(torch.tanh(F.linear(x, H, d)), U, b)
-        return y if self.W is None else y + F.linear(x, self.W.to(precision))
+    def output(
+        self, contexts: Tensor, kind: torch.dtype, dropout: float = 0.0
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """What ``y`` is linear in, its weights and its bias, -inf at ``<s>``.
 
-    def forward(self, batch: tuple[Tensor, Tensor]) -> StepOutput:
-        """The summed negative log-likelihood of the targets; it has no regularizer."""
-        contexts, targets = batch
-        kind = self.C.dtype
-        # Under autocast the products are bfloat16; the softmax is not.
-        y = self.logits(contexts, kind).to(kind)
-        nll = F.cross_entropy(y, targets, reduction="sum")
-        return StepOutput(objective=nll, nll_sum=nll.detach(), n_scored=len(targets))
+        Args:
+            contexts: (B, N) ids, the nearest word first.
+            kind: of the products, if autocast does not choose it.
+            dropout: the share of features and hidden units that is left out.
+
+        Returns:
+            ``h`` (B, D), weight (V, D) and bias (V,), with ``y = h @ weight.T + bias``.
+        """
+        x = F.embedding(contexts, self.C).flatten(1).to(kind)
+        x = F.dropout(x, dropout)
+        parts, weights = list[Tensor](), list[Tensor]()
+        if self.H is not None and self.d is not None:
+            a = torch.tanh(F.linear(x, self.H.to(kind), self.d.to(kind)))
+            parts.append(F.dropout(a, dropout))
+            weights.append(self.C if self.U is None else self.U)
+        if self.W is not None:
+            parts.append(x)
+            weights.append(self.W)
+        bias = self.b + self.never
+        if len(parts) == 1:
+            return parts[0], weights[0], bias
+        return torch.cat([p.to(parts[0].dtype) for p in parts], 1), torch.cat(weights, 1), bias
+
+    def log_probs(self, contexts: NDArray[np.int64]) -> Tensor:
+        """(B, N) ids, the nearest word first -> (B, V) float64 nats, -inf at ``<s>``.
+
+        In 64 bits a score does not depend on what is scored beside it.
+        """
+        with torch.inference_mode():
+            h, weight, bias = self.output(
+                torch.from_numpy(contexts).to(self.C.device), torch.float64
+            )
+            return torch.log_softmax(F.linear(h, weight.double(), bias.double()), 1)
+
+    def forward(self, batch: Batch) -> StepOutput:
+        """The summed objective of a batch; it has no regularizer."""
+        contexts, targets, *drawn = batch
+        device, kind = self.C.device.type, self.C.dtype
+        if torch.is_autocast_enabled(device):
+            kind = torch.get_autocast_dtype(device)
+        dropout = self.config.dropout if self.training else 0.0
+        h, weight, bias = self.output(contexts, kind, dropout)
+        if drawn:
+            loss = sampled_loss(
+                self.config.objective, h, weight, bias, targets, Noise(*drawn), self.z
+            )
+        else:
+            loss = linear_cross_entropy(h, weight, bias, targets)
+        return StepOutput(objective=loss, nll_sum=loss.detach(), n_scored=len(targets))
 
     # --- what it answers ----------------------------------------------------------------------
 
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
         """(N + S,) nats, each word given the ``context`` words before it; then each ``</s>``."""
-        examples = Examples.over(sentences, self.config.context)
+        examples = Examples.over(sentences, self.config.context, self.config.boundary)
         result = np.empty(len(examples))
         for first in range(0, len(examples), SCORED_AT_ONCE):
-            index = np.arange(first, min(first + SCORED_AT_ONCE, len(examples)))
-            contexts, targets = (torch.from_numpy(a).to(self.C.device) for a in examples.at(index))
-            with torch.inference_mode():
-                # In 64 bits a score does not depend on what is scored beside it.
-                y = self.logits(contexts, torch.float64)
-                nll = F.cross_entropy(y, targets, reduction="none")
-            result[index] = -nll.cpu().numpy()
+            contexts, targets = examples.at(
+                np.arange(first, min(first + SCORED_AT_ONCE, len(examples)))
+            )
+            found = self.log_probs(contexts).cpu().numpy()
+            result[first : first + len(targets)] = found[np.arange(len(targets)), targets]
         return result
 
     def next_log_probs(self, contexts: NDArray[np.int32]) -> NDArray[np.float64]:
-        """(S, n) ids, padded on the left with ``<s>`` -> (S, V) nats of the next word."""
-        nearest_first = torch.from_numpy(np.ascontiguousarray(contexts[:, ::-1], np.int64))
-        with torch.inference_mode():
-            y = self.logits(nearest_first.to(self.C.device), torch.float64)
-            result: NDArray[np.float64] = F.log_softmax(y, dim=1).cpu().numpy()
+        """The distribution of the next word.
+
+        Args:
+            contexts: (S, context) ids in the order of the text, ``<s>`` where there is no word.
+
+        Returns:
+            (S, V) nats; a row's probabilities sum to 1, ``<s>`` has -inf.
+        """
+        nearest_first = np.ascontiguousarray(contexts[:, ::-1], dtype=np.int64)
+        result: NDArray[np.float64] = self.log_probs(nearest_first).cpu().numpy()
         return result
+
+    @property
+    def reads_on(self) -> bool:
+        """Whether contexts reach over the start of a sentence."""
+        return self.config.boundary == "document"
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, M) float32, the features C; NaN for a word that is not in the vocabulary."""
@@ -273,12 +428,17 @@ class Nplm(nn.Module):
         return "input"
 
     def tables(self) -> Mapping[Literal["input", "output"], NDArray[np.float32]]:
-        """The features C, (V, M), and the output weights U, (V, H), of the words."""
+        """The features C, (V, M), and if there are any the output weights U, (V, H), of the words.
+
+        Without a hidden layer the output weights W, (V, N M), belong to places in the context.
+        """
         first = len(self.vocabulary.reserved)
-        return {
-            "input": self.C.detach().cpu().numpy()[first:],
-            "output": self.U.detach().cpu().numpy()[first:],
+        found: dict[Literal["input", "output"], NDArray[np.float32]] = {
+            "input": self.C.detach().cpu().numpy()[first:]
         }
+        if self.U is not None:
+            found["output"] = self.U.detach().cpu().numpy()[first:]
+        return found
 
     def decoder(self, prefixes: Sentences) -> Decoder:
         """See ``models.family.Predicts``."""
@@ -289,95 +449,10 @@ class Nplm(nn.Module):
         return {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
 
 
-# --- examples ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Examples:
-    """Every word and sentence end of a text as something to predict; made only when asked for.
-
-    Attributes:
-        parts: the partitions, their ids still memory-mapped.
-        tables: for each partition, the vocabulary's id of each of its own ids.
-        firsts: for each partition, the first example of each sentence.
-        ends: (P,) examples up to and with each partition.
-        context: the number of context words.
-    """
-
-    parts: Sequence[Sentences]
-    tables: Sequence[NDArray[np.int32]]
-    firsts: Sequence[NDArray[np.int64]]
-    ends: NDArray[np.int64]
-    context: int
-
-    @staticmethod
-    def of(text: Tokens, vocabulary: Vocabulary, context: int) -> Examples:
-        """The examples of a corpus."""
-        tables = [vocabulary.ids(part.types) for part in text.partitions]
-        return Examples._of([part.text for part in text.partitions], tables, context)
-
-    @staticmethod
-    def over(sentences: Sentences, context: int) -> Examples:
-        """The examples of text that is under the vocabulary already."""
-        size = int(sentences.ids.max(initial=0)) + 1
-        return Examples._of([sentences], [np.arange(size, dtype=np.int32)], context)
-
-    @staticmethod
-    def _of(
-        parts: Sequence[Sentences], tables: Sequence[NDArray[np.int32]], context: int
-    ) -> Examples:
-        sizes = np.array([len(part.ids) + len(part) for part in parts], dtype=np.int64)
-        # A sentence has one example more than words: every earlier one adds its end.
-        firsts = [part.starts[:-1] + np.arange(len(part)) for part in parts]
-        return Examples(parts, tables, firsts, np.cumsum(sizes), context)
-
-    def __len__(self) -> int:
-        return int(self.ends[-1]) if len(self.ends) else 0
-
-    def at(self, index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Contexts (B, N), the nearest word first, and targets (B,) of the numbered examples."""
-        contexts = np.full((len(index), self.context), BOS, dtype=np.int64)
-        targets = np.full(len(index), EOS, dtype=np.int64)
-        owners = np.searchsorted(self.ends, index, side="right")
-        for p in np.unique(owners):
-            mine = np.flatnonzero(owners == p)
-            part, table = self.parts[p], self.tables[p]
-            offset = index[mine] - (self.ends[p] - len(part.ids) - len(part))
-            sentence = np.searchsorted(self.firsts[p], offset, side="right") - 1
-            token = offset - sentence
-            start, end = part.starts[sentence], part.starts[sentence + 1]
-            words = np.flatnonzero(token < end)
-            targets[mine[words]] = table[part.ids[token[words]]]
-            before = token[:, None] - np.arange(1, self.context + 1)
-            rows, columns = np.nonzero(before >= start[:, None])
-            contexts[mine[rows], columns] = table[part.ids[before[rows, columns]]]
-        return contexts, targets
-
-
-def shuffled(
-    index: NDArray[np.int64], total: int, seed: Sequence[int], rounds: int = 4
-) -> NDArray[np.int64]:
-    """Where a seeded random permutation of ``range(total)`` sends each index.
-
-    A Feistel network permutes the next power of four, and what leaves the range is sent on until
-    it is back (Black and Rogaway 2002): any part of the order is known without making all of it.
-    """
-    half = np.uint64(max(1, -(-(total - 1).bit_length() // 2)))
-    mask = np.uint64((1 << int(half)) - 1)
-    keys = np.random.SeedSequence(list(seed)).generate_state(rounds, np.uint64)
-    result = index.astype(np.uint64)
-    astray = np.arange(len(index))
-    while len(astray):
-        left, right = result[astray] >> half, result[astray] & mask
-        for key in keys:
-            left, right = right, left ^ (_mix(right + key) & mask)
-        result[astray] = left << half | right
-        astray = astray[result[astray] >= total]
-    return result.astype(np.int64)
-
-
-def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finalizer of SplitMix64 (Steele, Lea and Flood 2014): every bit sways every other."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+def frequencies(vocabulary: Vocabulary, text: Tokens) -> NDArray[np.float64]:
+    """(V,) how often each entry is predicted in a training text; ``<s>`` never is."""
+    counts = np.zeros(len(vocabulary))
+    counts[len(LM_RESERVED) :] = vocabulary.counts
+    counts[vocabulary.unknown] = max(0.0, text.n_tokens - counts.sum())
+    counts[END] = text.n_sentences
+    return counts

@@ -276,6 +276,17 @@ def evaluate(
     text: Annotated[
         list[Path] | None, typer.Option("--text", metavar="FILE", help="Raw text, for perplexity")
     ] = None,
+    seen_in: Annotated[
+        Path | None,
+        typer.Option(
+            "--seen-in",
+            metavar="FILE",
+            help="The models' training text: perplexity by contexts seen and unseen there",
+        ),
+    ] = None,
+    order: Annotated[
+        int, typer.Option(min=2, help="Of the n-grams that such a context and its word make")
+    ] = 3,
     restrict: Annotated[
         int, typer.Option(min=1, help="Analogies look at so many of the most frequent words")
     ] = 300_000,
@@ -288,6 +299,8 @@ def evaluate(
         raise typer.BadParameter(
             "give at least one of --similarity, --analogy, --categorization, --outliers and --text"
         )
+    if seen_in and not text:
+        raise typer.BadParameter("--seen-in parts the words of a --text; give one")
     settings, console = begin(verbose)
     from pipelines.console import Watch
 
@@ -307,6 +320,8 @@ def evaluate(
             text or (),
             restrict,
             lambda done, total, unit: watch.advance("evaluate", done, total, unit),
+            seen_in,
+            order,
         )
     if as_json:
         print_json(compared.to_json())

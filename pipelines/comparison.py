@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from models.family import Progress
+from models.family import Progress, Scores
 from tasks.evaluation import Score, evaluate_files
 from tasks.evaluation.compare import Difference, Spread, differences, spreads
+from tasks.evaluation.contexts import Part, by_context
 from tasks.evaluation.lexicon import Words
 from tasks.evaluation.names import Kind, files_of, find_set
 from tasks.evaluation.score import show, shown_range
+from tasks.evaluation.sets import read_text
 from tasks.registry import OpenedModel
 
 
@@ -28,11 +30,13 @@ class Comparison:
         models: what they are called, with their scores.
         spreads: of every score over the models; empty of one model.
         differences: between two models; empty of any other number.
+        contexts: for every text, each model on words with seen and with unseen contexts.
     """
 
     models: Mapping[str, tuple[Score, ...]]
     spreads: tuple[Spread, ...] = ()
     differences: tuple[Difference, ...] = ()
+    contexts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """One model with its scores; of several models also what is between them."""
@@ -40,9 +44,14 @@ class Comparison:
             {"model": name, "scores": [score.to_json() for score in scores]}
             for name, scores in self.models.items()
         ]
+        contexts = {
+            name: [part.to_json() for part in parts] for name, parts in self.contexts.items()
+        }
+        more = {"contexts": contexts} if contexts else {}
         if len(listed) == 1:
-            return listed[0]
+            return {**listed[0], **more}
         return {
+            **more,
             "models": listed,
             "spread": [spread.to_json() for spread in self.spreads],
             "difference": [difference.to_json() for difference in self.differences],
@@ -56,8 +65,20 @@ def compare(
     texts: Sequence[Path],
     restrict: int,
     progress: Progress,
+    seen_in: Path | None = None,
+    order: int = 3,
 ) -> Comparison:
     """Score models on sets and texts, and hold them against each other.
+
+    Args:
+        opened: the models.
+        sets: names and paths, by kind.
+        folder: where named sets lie.
+        texts: files of raw text, for perplexity.
+        restrict: analogies look at so many of the most frequent words.
+        progress: told about tokens and questions.
+        seen_in: the training text of all models; perplexity is told for seen and unseen contexts.
+        order: of those contexts with the word after them.
 
     Raises:
         InputError: a set cannot be found or used, or a model cannot answer what is asked.
@@ -75,8 +96,9 @@ def compare(
         )
         for one in opened
     }
+    contexts = _by_context(opened, seen_in, texts, order, progress) if seen_in else {}
     if len(models) == 1:
-        return Comparison(models)
+        return Comparison(models, contexts=contexts)
     found = list[Difference]()
     if len(opened) == 2 and any(sets.values()):
         words = Words(opened[0].model), Words(opened[1].model)
@@ -85,7 +107,34 @@ def compare(
                 name, path = find_set(reference, kind, folder)
                 files = files_of(path) if path.is_dir() else {"all": path}
                 found += differences(kind, name, files, words, restrict)
-    return Comparison(models, spreads([*models.values()]), tuple(found))
+    return Comparison(models, spreads([*models.values()]), tuple(found), contexts)
+
+
+def _by_context(
+    opened: Sequence[OpenedModel],
+    seen_in: Path,
+    texts: Sequence[Path],
+    order: int,
+    progress: Progress,
+) -> dict[str, tuple[Part, ...]]:
+    """The models on seen and unseen contexts of every text, cut as the first one's text was."""
+    first, models = opened[0], {one.reference: one.model for one in opened}
+    scoring = {name: model for name, model in models.items() if isinstance(model, Scores)}
+    train, _ = read_text(seen_in, first.text)
+    return {
+        path.name.partition(".")[0]: by_context(
+            scoring, first.model.vocabulary, train, read_text(path, first.text)[0], order, progress
+        )
+        for path in texts
+    }
+
+
+def _context_lines(comparison: Comparison) -> Iterator[str]:
+    for text, parts in comparison.contexts.items():
+        for part in parts:
+            kind = "seen" if part.seen else "unseen"
+            value = show(part.perplexity, "perplexity")
+            yield f"perplexity.{text}, {kind} contexts, {part.model}: {value} | {part.tokens:,}"
 
 
 def _bands(score: Score) -> Iterator[str]:
@@ -102,7 +151,8 @@ def comparison_table(comparison: Comparison) -> RenderableType:
     """A line a score of one model; of several, a row a score and a column a model."""
     if not comparison.spreads:
         scores = [score for found in comparison.models.values() for score in found]
-        return Text("\n".join(line for score in scores for line in (score.line, *_bands(score))))
+        lines = [line for score in scores for line in (score.line, *_bands(score))]
+        return Text("\n".join([*lines, *_context_lines(comparison)]))
     table = Table(box=None)
     for heading in ("score", *comparison.models, "mean ± sd"):
         table.add_column(Text(heading, overflow="fold"), overflow="fold")
@@ -120,4 +170,5 @@ def comparison_table(comparison: Comparison) -> RenderableType:
     for difference in comparison.differences:
         covered = f"{difference.scored:,} of {difference.total:,} covered by both"
         notes.append(Text(f"{difference.name}: {between} {difference.shown}, {covered}"))
+    notes += [Text(line) for line in _context_lines(comparison)]
     return Group(table, *notes)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from models import fasttext, glove, ngram, nplm, ppmi, word2vec
+from models import fasttext, glove, losses, ngram, nplm, ppmi, word2vec
 from models.families import FamilyConfig
 from models.family import WantsVocabulary
 from pipelines.config import RunConfig
@@ -125,16 +125,19 @@ def _family_costs(
             yield f"evaluate {name}", _vectors_cost(words, family.dim)
         case nplm.Config():
             wide = family.context * family.embedding
-            weights = words * (family.hidden + family.embedding) + wide * family.hidden
-            flops = 2.0 * (words * family.hidden + wide * family.hidden)
+            weights = family.n_weights(round(words))
+            outputs = words if family.objective == "softmax" else family.noise
+            into = family.hidden + wide * family.direct
+            flops = 2.0 * (outputs * into + wide * family.hidden)
+            scores = 2.0 * (words * into + wide * family.hidden)
             visits = (tokens + sample.n_sentences()) * family.epochs
-            memory = 16 * weights + 16.0 * family.batch_size * words + 150 * MEBI
+            memory = 1.5 * family.training_bytes(round(words)) + losses.AT_ONCE + 150 * MEBI
             threads = settings.threads
             yield (
                 f"train {name}",
                 Cost(visits * 3 * flops * FLOP, threads, memory, 8 * weights),
             )
-            scoring = Cost(held_out * flops * FLOP, 1, memory)
+            scoring = Cost(held_out * scores * FLOP, 1, memory)
             vectors = _vectors_cost(words, family.embedding)
             yield (
                 f"evaluate {name}",

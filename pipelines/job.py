@@ -37,6 +37,7 @@ from tasks.runner import Outcome, Runner
 from tasks.step import Resources
 from tasks.tracking import read_curves
 from tasks.train import TRAIN, Train
+from tasks.training.room import check_room
 from tasks.versions import replicates
 from tasks.wordmap import frequent_words_map
 
@@ -123,11 +124,15 @@ class Job:
         """Refuse what the registry or the evaluation would refuse later, before anything starts.
 
         Raises:
-            ConfigError: a name that cannot be registered, or a base that nothing can go on from.
+            ConfigError: a name that cannot be registered, a base that nothing can go on from, or a
+                model that is larger than the memory.
             InputError: an evaluation set or a base that cannot be found.
         """
         for name in [*self.config.families, *self.config.mixtures]:
             check_name(self.config.model_name(name))
+        for name, family in self.config.families.items():
+            if not self.settings.ray_address:  # else it is trained on another machine
+                check_room(family, f"families.{name}")
         check_sets(self.config.evaluation)
         check_bases(self.config.corpus, self.config.families, self.bases)
 

@@ -17,6 +17,7 @@ from tasks.tracking import open_tracker
 from tasks.training.fit import fit
 from tasks.training.inputs import read_inputs
 from tasks.training.learn import learn
+from tasks.training.room import check_room
 from tasks.training.sweep import sweep_resumably
 
 
@@ -51,6 +52,7 @@ def train(context: Context, readers: Mapping[str, Reader], params: Train) -> Sta
             where=f"families.{family.family}.min_count",
             remedy="lower min_count, or train on more text",
         )
+    check_room(family, f"families.{family.family}", len(inputs.vocabulary()))
     model = family.build(inputs, seed=params.seed)
     if "base" in readers:
         base = read_model(readers["base"])

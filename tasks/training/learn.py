@@ -51,7 +51,8 @@ def learn(model: Learns, inputs: Inputs, seed: int, context: Context, tracker: T
         inputs: what it trains on; ``heldout`` may be without text, then the last weights stay.
         seed: of the order of the data and of whatever is random in the model.
         context: its resources say where the training runs, never what is computed.
-        tracker: is told ``loss`` (nats per token), ``tokens_per_second``, ``learning_rate`` and
+        tracker: is told ``loss`` (nats per token; ``sampled_loss`` where the objective is sampled,
+            which is no likelihood), ``tokens_per_second``, ``learning_rate`` and
             ``heldout_perplexity``. A resumed training tells again what it told before.
 
     Raises:
@@ -78,7 +79,7 @@ def learn(model: Learns, inputs: Inputs, seed: int, context: Context, tracker: T
     weights = final.weights if best is None else checkpoints.at(best).weights
     model.cpu().load_state_dict(to_tensors(weights))
     model.eval()
-    return _report(final.standing)
+    return _report(final.standing, _loss_of(model))
 
 
 def _train(
@@ -116,7 +117,12 @@ def _tell_again(tracker: Tracker, standing: Standing) -> None:
         tracker.log(metrics, step)
 
 
-def _report(standing: Standing) -> Report:
+def _loss_of(model: Learns) -> str:
+    """What the training loss is called: a sampled one is never taken for a likelihood."""
+    return "sampled_loss" if model.schedule.sampled else "loss"
+
+
+def _report(standing: Standing, loss: str) -> Report:
     report: dict[str, float | int | str] = {
         "steps": standing.step,
         "epochs": standing.epoch,
@@ -126,7 +132,7 @@ def _report(standing: Standing) -> Report:
         "precision": standing.precision,
     }
     if standing.told:
-        report["train_loss"] = standing.told[-1][1]["loss"]
+        report[f"train_{loss}"] = standing.told[-1][1][loss]
     if standing.best is not None and standing.best_step is not None:
         report["heldout_perplexity"] = perplexity(standing.best)
         report["best_step"] = standing.best_step
@@ -311,7 +317,7 @@ class Loop:
     def _tell(self, evaluated: bool) -> None:
         at, (tokens, seconds) = self.at, self._since
         metrics = {
-            "loss": at.loss / max(at.tokens, 1),
+            _loss_of(self._model): at.loss / max(at.tokens, 1),
             "tokens_per_second": (at.tokens - tokens) / max(at.seconds - seconds, 1e-9),
             "learning_rate": rate_at(at.step - 1, self._steps, self._schedule),
         }

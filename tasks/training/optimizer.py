@@ -12,10 +12,12 @@ from tasks.training.checkpoint import Arrays, to_arrays, to_tensors
 
 
 def rate_at(step: int, steps: int, schedule: Schedule) -> float:
-    """The learning rate of a step, counted from 0: up over the warm-up, then down to the floor."""
+    """The learning rate of a step, counted from 0: up over the warm-up, then down."""
     rising = math.ceil(schedule.warmup * steps)
     if step < rising:
         return schedule.learning_rate * (step + 1) / rising
+    if schedule.decay > 0:
+        return schedule.learning_rate / (1 + schedule.decay * step)
     left = (steps - step) / max(1, steps - rising)
     return schedule.learning_rate * (schedule.floor + (1 - schedule.floor) * left)
 

@@ -80,6 +80,13 @@ ROWS = (
         open=True,
     ),
     Row(nplm.Config(embedding=8, hidden=8, batch_size=64, min_count=1), ("embeds_words", "scores")),
+    Row(
+        nplm.Config(
+            embedding=8, hidden=8, batch_size=64, min_count=1, tied=True, dropout=0.2,
+            objective="nce", noise=20, log_normalizer="learned", boundary="document",
+        ),
+        ("embeds_words", "scores"),
+    ),
     Row(glove.Config(dim=12, window=3, epochs=5, min_count=1), ("embeds_words",)),
     Row(ppmi.Config(dim=12, window=3, min_count=1), ("embeds_words",)),
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.examples import Examples, shuffled
 from models.family import Inputs, Plan
-from models.nplm import Config, Examples, Nplm, shuffled
+from models.nplm import Config, Nplm
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import LM_RESERVED, Vocabulary, select
 
@@ -90,14 +92,57 @@ def test_the_published_number_of_parameters() -> None:
     assert 3_070_200 == 10_000 * 100 + 300 * 200 + 200 + 200 * 10_000 + 10_000
     direct = Nplm(Config(context=3, embedding=100, hidden=200, direct=True), words)
     assert sum(p.numel() for p in direct.parameters()) == 3_070_200 + 10_000 * 300
+    wider = Nplm(Config(context=4, embedding=100, hidden=200), words)
+    assert sum(p.numel() for p in wider.parameters()) == 3_070_200 + 20_000
 
 
-@pytest.mark.parametrize("direct", [False, True])
-def test_log_prob_is_equation_1(direct: bool) -> None:
-    model = build(replace(SMALL, direct=direct))
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"direct": True},
+        {"hidden": 0, "direct": True},
+        {"embedding": 7, "tied": True},
+        {"embedding": 7, "tied": True, "direct": True, "context": 4},
+    ],
+    ids=str,
+)
+def test_the_number_of_weights_is_known_beforehand(changes: dict[str, Any]) -> None:
+    config = replace(SMALL, **changes)
+    model = build(config)
+    count = sum(p.numel() for p in model.parameters())
+    assert count == config.n_weights(len(model.vocabulary))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden": 0}, "add direct"),
+        ({"tied": True}, "equal to embedding"),
+        ({"noise": 7}, "noise has no part in objective: softmax"),
+        ({"objective": "nce", "log_normalizer": "zero", "noise_power": 1.0}, ""),
+        ({"objective": "importance-sampling", "log_normalizer": "learned"}, "log_normalizer"),
+    ],
+    ids=str,
+)
+def test_settings_that_contradict_each_other_are_refused(
+    changes: dict[str, Any], message: str
+) -> None:
+    if message:
+        with pytest.raises(ValueError, match=message):
+            replace(SMALL, **changes)
+    else:
+        replace(SMALL, **changes)
+
+
+@pytest.mark.parametrize(("hidden", "direct"), [(7, False), (7, True), (0, True)])
+def test_log_prob_is_equation_1(hidden: int, direct: bool) -> None:
+    model = build(replace(SMALL, hidden=hidden, direct=direct))
     text = Sentences.of(model.vocabulary, [["the", "cat", "sat", "unseen"], [], ["bread"]])
-    C, H, d, U, b = (np.float64(model.state()[name]) for name in "CHdUb")
-    W = np.float64(model.state()["W"]) if direct else np.zeros((len(b), H.shape[1]))
+    state = {name: array.astype(np.float64) for name, array in model.state().items()}
+    C, b, none = state["C"], state["b"], np.zeros
+    H, d = state.get("H", none((1, 15))), state.get("d", none(1))
+    U, W = state.get("U", none((len(b), 1))), state.get("W", none((len(b), 15)))
     expected = []
     for s in range(len(text)):
         words = [1, 1, 1, *text.ids[text.starts[s] : text.starts[s + 1]], 2]
@@ -125,6 +170,19 @@ def test_probabilities_sum_to_one_and_a_start_is_never_predicted() -> None:
         assert np.isfinite(np.delete(last, 1)).all()
 
 
+def test_the_next_word_is_distributed_as_it_is_scored() -> None:
+    model = build(replace(SMALL, direct=True))
+    text = Sentences.of(model.vocabulary, [["the", "cat", "sat", "on"]])
+    padded = np.array([1, 1, 1, *text.ids], np.int32)
+    contexts = np.stack([padded[i : i + 3] for i in range(5)])
+    following = model.next_log_probs(contexts)
+    assert following.shape == (5, len(model.vocabulary))
+    assert np.exp(following).sum(axis=1) == pytest.approx(1.0)
+    assert (following[:, 1] == -np.inf).all()
+    scored = following[np.arange(5), [*text.ids, 2]]
+    np.testing.assert_allclose(scored, model.log_prob(text), rtol=0, atol=1e-12)
+
+
 def test_a_score_does_not_depend_on_its_neighbours() -> None:
     model = build()
     together = model.log_prob(Sentences.of(model.vocabulary, SENTENCES))
@@ -133,10 +191,25 @@ def test_a_score_does_not_depend_on_its_neighbours() -> None:
     assert len(model.log_prob(Sentences.of(model.vocabulary, []))) == 0
 
 
-@pytest.mark.parametrize("direct", [False, True])
-def test_the_gradient_is_the_slope(direct: bool) -> None:
-    model = build(replace(SMALL, direct=direct)).double()
-    (batch,) = list(build(replace(SMALL, batch_size=9999)).batches(inputs(), Plan(seed=1)))
+SAMPLED = ("nce", "negative-sampling", "importance-sampling")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"direct": True},
+        {"hidden": 0, "direct": True},
+        {"embedding": 7, "tied": True},
+        *({"objective": objective, "noise": 12} for objective in SAMPLED),
+        {"objective": "nce", "log_normalizer": "learned"},
+    ],
+    ids=str,
+)
+def test_the_gradient_is_the_slope(changes: dict[str, Any]) -> None:
+    config = replace(SMALL, batch_size=9999, **changes)
+    model = build(config).double()
+    (batch,) = list(build(config).batches(inputs(), Plan(seed=1)))
     model(batch).objective.backward()
     random = np.random.default_rng(5)
     for parameter in model.parameters():
@@ -150,6 +223,33 @@ def test_the_gradient_is_the_slope(direct: bool) -> None:
             below = model(batch).objective.item()
             flat[i] = value
             assert float(slope[i]) == pytest.approx((above - below) / (2 * epsilon), abs=1e-5)
+
+
+def test_noise_depends_on_the_batch_alone() -> None:
+    config = replace(SMALL, objective="nce", noise=5)
+    model, data = build(config), inputs()
+    plan = Plan(seed=4, epoch=2)
+    whole = [batch[2].tolist() for batch in model.batches(data, plan)]
+    later = [batch[2].tolist() for batch in model.batches(data, replace(plan, start=3))]
+    other = [batch[2].tolist() for batch in model.batches(data, replace(plan, rank=1, world=2))]
+    assert whole[3:] == later
+    assert whole == other
+    assert len({tuple(words) for words in whole}) == len(whole)
+    assert 1 not in {word for words in whole for word in words}
+    # Held-out text is scored by the softmax, whatever the objective.
+    (held, *_) = model.batches(data, replace(plan, role="heldout"))
+    assert len(held) == 2
+
+
+def test_nothing_is_left_out_where_it_is_scored() -> None:
+    model = build(replace(SMALL, dropout=0.5))
+    (batch, *_) = model.batches(inputs(), Plan(seed=1))
+    plain = build(SMALL)(batch).objective.item()
+    assert model(batch).objective.item() != pytest.approx(plain, abs=1e-3)
+    text = Sentences.of(model.vocabulary, SENTENCES)
+    assert (model.log_prob(text) == build(SMALL).log_prob(text)).all()
+    model.eval()
+    assert model(batch).objective.item() == pytest.approx(plain)
 
 
 def test_it_learns_twenty_sentences_by_heart() -> None:
@@ -197,6 +297,15 @@ def test_contexts_end_at_the_start_of_their_sentence() -> None:
     contexts, targets = Examples.of(text, vocabulary, 2).at(np.arange(7))
     assert contexts.tolist() == [[1, 1], [3, 1], [4, 3], [0, 4], [1, 1], [1, 1], [5, 1]]
     assert targets.tolist() == [3, 4, 0, 2, 2, 5, 2]
+
+
+def test_a_context_may_reach_back_to_the_start_of_its_document() -> None:
+    ids = np.array([3, 4, 5, 3, 4], np.int32)  # ab | c || ab in one document, then another
+    text = Sentences(ids, np.array([0, 2, 3, 3, 5]), np.array([0, 2, 2, 4]))
+    contexts, targets = Examples.over(text, 3, "document").at(np.arange(9))
+    assert targets.tolist() == [3, 4, 2, 5, 2, 2, 3, 4, 2]
+    assert contexts[3:6].tolist() == [[2, 4, 3], [5, 2, 4], [1, 1, 1]]
+    assert contexts[6:].tolist() == [[2, 1, 1], [3, 2, 1], [4, 3, 2]]
 
 
 words = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f"]), max_size=6)

@@ -99,3 +99,15 @@ def test_growth_is_a_power_of_the_text() -> None:
     assert Growth(100, 100).at(8) == 100
     assert Growth(0, 0).at(8) == 0
     assert Growth(10, 100).at(8) == 800  # never faster than the text
+
+
+def test_a_model_that_no_memory_holds_is_refused_before_anything_is_read(
+    cli: Cli, recipe: Path, tmp_path: Path
+) -> None:
+    huge = "families.huge={family: nplm, hidden: 1000000000}"
+    for command in (("plan", str(recipe)), ("run", str(recipe), "--direct")):
+        done = cli(*command, "--set", huge, home=tmp_path)
+        assert done.code != 0
+        assert "GiB of memory at least" in done.err
+        assert "families.huge" in done.err
+    assert not [*(tmp_path / "store").glob("ingest/*")]

@@ -111,6 +111,35 @@ def test_the_rate_rises_once_and_falls_to_the_floor() -> None:
     assert rate_at(0, 1, Schedule(epochs=1, learning_rate=0.5)) == 0.5
 
 
+def test_the_rate_of_the_paper() -> None:
+    schedule = Schedule(epochs=1, learning_rate=0.001, decay=0.01)
+    assert rate_at(0, 50, schedule) == 0.001
+    assert rate_at(49, 50, schedule) == pytest.approx(0.001 / 1.49)
+    # It knows no end: the rate of a step is the same however many there are.
+    assert rate_at(49, 5000, schedule) == rate_at(49, 50, schedule)
+
+
+def test_a_sampled_loss_is_never_called_a_likelihood(store: Store) -> None:
+    told = Told()
+    config = replace(CONFIG, objective="importance-sampling", noise=6, epochs=6, learning_rate=0.02)
+    inputs = small_inputs()
+    untrained = heldout_loss(config.build(inputs, seed=1), inputs)
+    model, report = train(store, config, inputs, told)
+    assert "train_sampled_loss" in report
+    assert "train_loss" not in report
+    assert told.all("sampled_loss")
+    assert not told.all("loss")
+    # What is held out is scored by the full softmax all the same.
+    assert heldout_loss(model, inputs) < untrained - 0.1
+    expected = math.exp(heldout_loss(model, inputs))
+    assert report["heldout_perplexity"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_batch_larger_than_the_text_is_the_text(store: Store) -> None:
+    _, report = train(store, replace(CONFIG, batch_size=10**6))
+    assert report["steps"] == CONFIG.epochs
+
+
 def test_the_loss_is_summed_in_64_bits() -> None:
     # In 32 bits a sum of 2**27 takes no notice of a 3 that is added to it.
     assert Place.alone(0).total(2.0**27 + 3.0) == [134217731.0]
@@ -218,8 +247,15 @@ def run(forks: Forks, *trainees: Trainee) -> list[int | None]:
     return [process.exitcode for process in processes]
 
 
-def test_a_killed_training_ends_as_if_it_had_not_been(tmp_path: Path, forks: Forks) -> None:
-    calm, killed = Trainee(tmp_path, "calm"), Trainee(tmp_path, "killed")
+@pytest.mark.parametrize(
+    "config",
+    [CONFIG, replace(CONFIG, objective="nce", noise=7, log_normalizer="learned", dropout=0.3)],
+    ids=["softmax", "nce"],
+)
+def test_a_killed_training_ends_as_if_it_had_not_been(
+    config: Config, tmp_path: Path, forks: Forks
+) -> None:
+    calm, killed = Trainee(tmp_path, "calm", config), Trainee(tmp_path, "killed", config)
     assert run(forks, calm) == [0]
     # With a checkpoint after every step, one event in six is a step and the others are parts and
     # manifests of checkpoints.

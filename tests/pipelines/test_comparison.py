@@ -1,0 +1,52 @@
+"""Models held against each other on words with seen and with unseen contexts."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from models import nplm
+from models.family import Inputs
+from models.vocabulary import LM_RESERVED, Vocabulary
+from pipelines.comparison import compare, comparison_table
+from tasks.evaluation.sets import read_text
+from tasks.models import TextPipeline
+from tasks.normalize import Normalize
+from tasks.registry import OpenedModel
+from tasks.tokenize import Tokenize
+
+
+def test_two_models_are_told_apart_by_contexts(tmp_path: Path) -> None:
+    train, test = tmp_path / "train.txt", tmp_path / "test.txt"
+    train.write_text("the sea is wide\nthe sea is deep\n")
+    test.write_text("the sea is deep\na wide sea\n")
+    text = TextPipeline(Normalize(), Tokenize(scheme="whitespace"))
+    words = ("the", "sea", "is", "wide", "deep")
+    vocabulary = Vocabulary(LM_RESERVED, words, np.array([2, 2, 2, 1, 1], np.int64))
+    inputs = Inputs({"train": read_text(train, text)[0], "vocabulary": vocabulary})
+
+    def opened(seed: int) -> OpenedModel:
+        model: Any = nplm.Config(embedding=4, hidden=4).build(inputs, seed=seed)
+        return OpenedModel(model, text, tmp_path, f"sea/{seed}", None, {})
+
+    compared = compare(
+        [opened(1), opened(2)], {}, "", [test], 10, lambda *_: None, seen_in=train, order=3
+    )
+    parts = compared.to_json()["contexts"]["test"]
+    # Seen: before "the", "sea", "is", "deep", the first end and "a"; not before what follows it.
+    assert [(p["model"], p["seen"], p["tokens"]) for p in parts] == [
+        ("sea/1", True, 6),
+        ("sea/1", False, 3),
+        ("sea/2", True, 6),
+        ("sea/2", False, 3),
+    ]
+    whole = compared.models["sea/1"][0].value
+    assert whole == pytest.approx(np.exp((parts[0]["nll"] + parts[1]["nll"]) / 9))
+    console = Console(file=io.StringIO(), record=True, width=200)
+    console.print(comparison_table(compared))
+    assert "perplexity.test, unseen contexts, sea/2" in console.export_text()
