@@ -15,6 +15,7 @@ from pipelines.config import RunConfig
 from tasks.brown import SPLITS
 from tasks.corpus import CorpusConfig
 from tasks.evaluation import EvaluationConfig
+from tasks.mix import Mixed
 from tasks.published import Published
 from tasks.sources import Source
 from tasks.tokenize import Tokenize
@@ -52,28 +53,35 @@ NOTES = (
     "1,161,192 tokens, and ours are the words seen more than three times in the training text, "
     "the others being one word; sentence ends are predicted and counted, which the paper leaves "
     "open.",
-    "The paper's Kneser-Ney backs off, ours interpolates; its neural models read on over the ends "
-    "of sentences, all of ours begin anew with each.",
+    "The paper's Kneser-Ney backs off, ours interpolates. Neural models read on over the ends of "
+    "sentences, n-gram models begin anew with each. What a row has from the paper is what it is, "
+    "not how it was trained.",
 )
+
+TRIGRAM, KNESER_NEY = "deleted-interpolation-3", "kneser-ney-5"
 
 
 def brown(folder: Path) -> RunConfig:
     """Every row of the table, over ``train.txt``, ``valid.txt`` and ``test.txt`` of a folder."""
-    train, valid, test = (Source(paths=(str(folder / f"{split}.txt"),)) for split in SPLITS)
+    # A file is one document, so that models which read on do so through all of it.
+    train, valid, test = (
+        Source(paths=(str(folder / f"{split}.txt"),), document="file") for split in SPLITS
+    )
     return RunConfig(
         corpus=CorpusConfig(
             name="brown",
             train=train,
             valid=valid,
             test=test,
-            deduplicate=False,  # sentences that occur twice are part of the text
+            deduplicate=False,
             tokenize=Tokenize(scheme="whitespace"),
         ),
-        families=rows(),
+        families={**n_gram_rows(), **neural_rows()},
+        mixtures=mixed_rows(),
         evaluation=EvaluationConfig(splits=("valid", "test")),
         published=Published(
             source="Bengio, Ducharme, Vincent and Jauvin 2003, table 1",
-            against="kneser-ney-5",
+            against=KNESER_NEY,
             notes=NOTES,
             scores={
                 name: {"perplexity.valid": valid, "perplexity.test": test}
@@ -83,26 +91,63 @@ def brown(folder: Path) -> RunConfig:
     )
 
 
-def rows() -> dict[str, FamilyConfig]:
-    """The models by name."""
-    n_grams: dict[str, FamilyConfig] = {
-        f"kneser-ney-{n}": ngram.Config(order=n, min_count=MIN_COUNT) for n in (3, 4, 5)
-    }
-    return n_grams | {
+def n_gram_rows() -> dict[str, FamilyConfig]:
+    """Models of counts, of words and of classes of words."""
+    trigram = ngram.Config(
+        order=3, smoothing="jelinek-mercer", buckets="count", min_count=MIN_COUNT
+    )
+    found: dict[str, FamilyConfig] = {TRIGRAM: trigram}
+    for order in (3, 4, 5):
+        found[f"kneser-ney-{order}"] = ngram.Config(order=order, min_count=MIN_COUNT)
+    return found
+
+
+def neural_rows() -> dict[str, FamilyConfig]:
+    """The paper's networks by their numbers, and one of our own."""
+    return {
         "mlp1": mlp(context=4, hidden=50, embedding=60, direct=True),
+        "mlp3": mlp(context=4, hidden=0, embedding=60, direct=True),
         "mlp5": mlp(context=4, hidden=50, embedding=30, direct=True),
         "mlp7": mlp(context=2, hidden=50, embedding=30, direct=True),
         "mlp9": mlp(context=4, hidden=100, embedding=30, direct=False),
+        "nplm": nplm.Config(
+            context=5,
+            embedding=300,
+            hidden=300,
+            tied=True,
+            boundary="document",
+            min_count=MIN_COUNT,
+            max_size=None,
+            dropout=0.35,
+            batch_size=512,
+            epochs=12,
+            patience=3,
+            learning_rate=1.5e-3,
+        ),
     }
 
 
 def mlp(*, context: int, hidden: int, embedding: int, direct: bool) -> nplm.Config:
-    """A neural model of the paper's shape."""
+    """A network of the paper's shape; it stops by the validation text, as there."""
     return nplm.Config(
         context=context,
         hidden=hidden,
         embedding=embedding,
         direct=direct,
+        boundary="document",
         min_count=MIN_COUNT,
         max_size=None,
+        dropout=0.2,
+        batch_size=512,
+        epochs=10,
+        patience=2,
+        learning_rate=1e-3,
     )
+
+
+def mixed_rows() -> dict[str, Mixed]:
+    """The paper's mixtures, half a network and half the trigram; ours, with fitted weights."""
+    paper = {
+        f"mlp{n + 1}": Mixed((f"mlp{n}", TRIGRAM), weights=(0.5, 0.5)) for n in range(1, 10, 2)
+    }
+    return paper | {"nplm-and-kneser-ney-5": Mixed(("nplm", KNESER_NEY))}
