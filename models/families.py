@@ -9,16 +9,23 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models import fasttext, glove, imported, ngram, nplm, ppmi, quantized, word2vec
+from models import class_ngram, fasttext, glove, imported, ngram, nplm, ppmi, quantized, word2vec
 
 FamilyConfig = Annotated[
-    ngram.Config | word2vec.Config | fasttext.Config | nplm.Config | glove.Config | ppmi.Config,
+    ngram.Config
+    | class_ngram.Config
+    | word2vec.Config
+    | fasttext.Config
+    | nplm.Config
+    | glove.Config
+    | ppmi.Config,
     Field(discriminator="family"),
 ]
 """The settings of a model of any family; validate with ``pydantic.TypeAdapter(FamilyConfig)``."""
 
 FAMILIES: tuple[
     type[ngram.Config]
+    | type[class_ngram.Config]
     | type[word2vec.Config]
     | type[fasttext.Config]
     | type[nplm.Config]
@@ -27,6 +34,7 @@ FAMILIES: tuple[
     ...,
 ] = (
     ngram.Config,
+    class_ngram.Config,
     word2vec.Config,
     fasttext.Config,
     nplm.Config,
