@@ -6,8 +6,8 @@
     P(w_i | w_1 ... w_(i-1)) = P(c(w_i) | c(w_(i-n+1)) ... c(w_(i-1))) P(w_i | c(w_i))
 
 The classes come from ``models.clustering``. Their n-grams are a back-off table like that of words
-(interpolated modified Kneser-Ney, ``models.ngram``), and the share of a word in its class is that of
-the text. ``<unk>``, ``<s>`` and ``</s>`` are classes of their own, so unknown words have the
+(interpolated modified Kneser-Ney, ``models.ngram``), and the share of a word in its class is that
+of the text. ``<unk>``, ``<s>`` and ``</s>`` are classes of their own, so unknown words have the
 probability of a class and ``<s>`` is never predicted.
 
 Shapes: ``N`` tokens, ``S`` sentences, ``V`` vocabulary, ``C`` classes of words.
@@ -196,9 +196,7 @@ class ClassNgram:
         Args:
             contexts: (S, n) the words before, ``<s>`` where the sentence begins.
         """
-        different, which = np.unique(
-            self.clusters.classes[contexts], axis=0, return_inverse=True
-        )
+        different, which = np.unique(self.clusters.classes[contexts], axis=0, return_inverse=True)
         chances = np.array([self.table.next_words(context) for context in different])
         with np.errstate(divide="ignore"):  # <s> is never predicted
             logs = np.log(chances).reshape(len(different), int(self.table.sizes[0]))
@@ -217,12 +215,12 @@ def shares_of(counts: NgramCounts, classes: NDArray[np.int32]) -> NDArray[np.flo
     What never occurs has its part of a count that is spread over its class.
     """
     words = np.asarray(counts.ngrams[:, -1])
-    occurrences = np.bincount(words, np.asarray(counts.counts), len(classes))
+    occurrences = np.bincount(words, np.asarray(counts.counts), len(classes)).astype(np.float64)
     occurrences[BOS] = 1.0  # it is never predicted
     members = np.bincount(classes)
     unseen = np.bincount(classes, occurrences == 0)
-    occurrences += (unseen > 0)[classes] / members[classes]
-    shares: NDArray[np.float64] = occurrences / np.bincount(classes, occurrences)[classes]
+    spread = occurrences + (unseen > 0)[classes] / members[classes]
+    shares: NDArray[np.float64] = spread / np.bincount(classes, spread)[classes]
     return shares
 
 

@@ -37,6 +37,8 @@ from models.vocabulary import LM_RESERVED
 
 Clustering = Literal["brown", "exchange", "predictive-exchange"]
 FIXED = len(LM_RESERVED)
+LENGTHS = (4, 6, 10, 20)
+"""Of beginnings of paths that are features, those of Turian, Ratinov & Bengio (2010)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,10 +184,10 @@ def paths(merges: NDArray[np.int32]) -> tuple[str, ...]:
     return tuple(found) if len(found) > 1 else ("0",)
 
 
-def prefixes(path: str, lengths: Sequence[int] = (4, 6, 10, 20)) -> tuple[str, ...]:
+def prefixes(path: str, lengths: Sequence[int] = LENGTHS) -> tuple[str, ...]:
     """The beginnings of a path, as features of a word: wide classes to narrow ones.
 
-    These lengths are those of Turian, Ratinov & Bengio (2010). A shorter path is taken whole.
+    A shorter path is taken whole.
     """
     return tuple(path[:length] for length in lengths)
 

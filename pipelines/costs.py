@@ -188,7 +188,11 @@ def _pair_costs(
 
 
 def _ngram_costs(
-    name: str, family: ngram.Config | class_ngram.Config, sample: Sample, held_out: float, settings: Settings
+    name: str,
+    family: ngram.Config | class_ngram.Config,
+    sample: Sample,
+    held_out: float,
+    settings: Settings,
 ) -> Iterable[tuple[str, Cost]]:
     n, distinct = family.order, sample.n_ngrams(family.order)
     windows = sample.n_tokens("train") + sample.n_sentences()

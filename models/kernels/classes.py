@@ -1,4 +1,4 @@
-"""n-grams of classes: counts of words become counts of their classes, and those a back-off table."""
+"""n-grams of classes: from counts of words to counts of classes, and to a back-off table."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def terms(total: int) -> NDArray[np.int64]:
 @njit(cache=True, nogil=True, inline="always")
 def term(x: int, f: NDArray[np.int64]) -> int:
     """``f(x)``."""
-    return f[x] if x < len(f) else np.int64(np.rint(x * np.log2(x) * SCALE))
+    return int(f[x] if x < len(f) else np.rint(x * np.log2(x) * SCALE))
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -331,7 +331,8 @@ def _own_loss(i: int, j: int, tables: Tables, f: NDArray[np.int64]) -> int:
     forth, _, sums = tables
     w, x, y, z = forth[i, i], forth[i, j], forth[j, i], forth[j, j]
     loss = term(w, f) + term(x, f) + term(y, f) + term(z, f) - term(w + x + y + z, f)
-    return loss + shared(sums[i, 0], sums[j, 0], f) + shared(sums[i, 1], sums[j, 1], f)
+    loss += shared(sums[i, 0], sums[j, 0], f) + shared(sums[i, 1], sums[j, 1], f)
+    return int(loss)
 
 
 @njit(cache=True, nogil=True)
@@ -424,7 +425,7 @@ def _merge(
         for i in range(n_fixed, n_slots):
             if b[i] > 0 and i != first and i != second:
                 for j in range(n_fixed, n_slots):
-                    if j == first or j == second or j == i or (b[j] > 0 and j < i):
+                    if j in (first, second, i) or (b[j] > 0 and j < i):
                         continue
                     if a[j] + b[j] > 0:
                         more = shared(a[i] + b[i], a[j] + b[j], f)

@@ -33,7 +33,7 @@ few = settings(max_examples=80, deadline=None)
 
 def bigrams_of(text: list[list[str]], order: int = 2, min_count: int = 1) -> Bigrams:
     vocabulary = vocabulary_of(text, min_count)
-    counts = in_suffix_order(windows([vocabulary.ids(s) for s in text], order), order)
+    counts = in_suffix_order(windows([vocabulary.ids(s).tolist() for s in text], order), order)
     return Bigrams.of(counts, len(vocabulary))
 
 

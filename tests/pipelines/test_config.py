@@ -26,7 +26,10 @@ WRONG = {
     "top level": (GOOD + "sede: 1\n", ":4: sede: there is no setting 'sede'\n  -> did you mean"),
     "deep": (GOOD + "gate: {thresholds: {a.b: {maxmum: 1}}}\n", "gate.thresholds.a.b.maxmum"),
     "no such family": (GOOD + "  w: {family: word3vec}\n", ":4: families.w: there is no family"),
-    "no family": (GOOD + "  mine: {dim: 3}\n", "add `family:` with one of ngram, class-ngram, word2vec"),
+    "no family": (
+        GOOD + "  mine: {dim: 3}\n",
+        "add `family:` with one of ngram, class-ngram, word2vec",
+    ),
     "missing": ("corpus: {name: x}\n", "families: this setting is missing"),
     "none": ("corpus: {name: x}\nfamilies: {}\n", "families: must have at least 1 item"),
     "a name": (GOOD.replace("name: x", "name: a/b"), ":1: corpus.name: must match"),
