@@ -112,9 +112,9 @@ def exchange(
             rights[old] -= right
             for other in range(n_classes):
                 if behind[other] > 0:
-                    _gain(gains, back[other], behind[other], fixed, f)
+                    _gain(gains, back[other], rights[other], behind[other], fixed, f)
                 if ahead[other] > 0:
-                    _gain(gains, forth[other], ahead[other], fixed, f)
+                    _gain(gains, forth[other], lefts[other], ahead[other], fixed, f)
             best = old
             for new in range(fixed, n_classes):
                 x = np.int64(forth[new, new])
@@ -164,13 +164,33 @@ def _put(
 
 @njit(cache=True, nogil=True)
 def _gain(
-    gains: NDArray[np.int64], cells: NDArray[np.int32], n: int, fixed: int, f: NDArray[np.int64]
+    gains: NDArray[np.int64],
+    cells: NDArray[np.int32],
+    total: int,
+    n: int,
+    fixed: int,
+    f: NDArray[np.int64],
 ) -> None:
-    """Add to every class what n more bigrams with a given class are worth to it."""
-    alone = term(n, f)
-    for new in range(fixed, len(cells)):
-        x = np.int64(cells[new])
-        gains[new] += term(x + n, f) - term(x, f) if x > 0 else alone
+    """Add to every class what n more bigrams with a given class are worth to it.
+
+    Args:
+        gains: (K,) of every class.
+        cells: (K,) its bigrams with the given class,
+        total: and at least as many as all of them together.
+        n: how many more.
+        fixed: the first classes are left out.
+        f: of ``terms``.
+    """
+    if total + n < len(f):
+        # All terms are listed. This loop is nearly all the work; unsigned numbers, which cannot
+        # count from the end of an array, make it four times as fast (measured).
+        for new in range(fixed, len(cells)):
+            x = np.uint32(cells[new])
+            gains[new] += f[x + np.uint32(n)] - f[x]
+    else:
+        for new in range(fixed, len(cells)):
+            x = np.int64(cells[new])
+            gains[new] += term(x + n, f) - term(x, f)
 
 
 @njit(cache=True, nogil=True)
@@ -188,10 +208,12 @@ def exchange_predictive(
     (fixed, rounds), n_classes = bounds, forth.shape[1]
     begins, firsts, numbers = before
     rights, sizes = np.zeros(n_classes, np.int64), np.zeros(n_classes, np.int64)
+    lefts = np.zeros(len(classes), np.int64)
     for word in range(len(classes)):
         sizes[classes[word]] += 1
         for at in range(begins[word], begins[word + 1]):
             forth[firsts[at], classes[word]] += numbers[at]
+            lefts[firsts[at]] += numbers[at]
             rights[classes[word]] += numbers[at]
     gains = np.empty(n_classes, np.int64)
     moved = np.zeros(rounds, np.int64)
@@ -205,7 +227,7 @@ def exchange_predictive(
             for at in range(begins[word], begins[word + 1]):
                 right += numbers[at]
                 forth[firsts[at], old] -= numbers[at]
-                _gain(gains, forth[firsts[at]], numbers[at], fixed, f)
+                _gain(gains, forth[firsts[at]], lefts[firsts[at]], numbers[at], fixed, f)
             rights[old] -= right
             for new in range(fixed, n_classes):
                 gains[new] -= term(rights[new] + right, f) - term(rights[new], f)
