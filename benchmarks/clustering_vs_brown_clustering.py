@@ -101,7 +101,7 @@ def run_clustercat(program: str, path: str, min_count: int, classes: int) -> Cla
     options = ["-c", str(classes), "--min-count", str(min_count), "-j", "2", "-q", "-q"]
     done = subprocess.run([program, "--in", path, *options], check=True, stdout=subprocess.PIPE)
     lines = done.stdout.decode().splitlines()
-    return dict(line.split("\t")[:2] for line in lines if "\t" in line)  # type: ignore[misc]
+    return dict(line.split("\t")[:2] for line in lines if "\t" in line)
 
 
 def run(job: Mapping[str, Any]) -> Classes:
@@ -161,13 +161,13 @@ def judge(classes: Classes, job: Mapping[str, Any]) -> dict[str, float]:
     for (before, _), n in pairs.items():
         befores[before] += n
         kinds[before] += 1
-    names, total = set(members) | {"missing", "rare"}, sum(members.values())
+    every, total = set(members) | {"missing", "rare"}, sum(members.values())
     bits, scored = 0.0, 0
     for sentence in sentences(job["heldout"]):
         before = "<s>"
         for word in [*sentence, "</s>"]:
             name = "</s>" if word == "</s>" else of(word)
-            share = (members[name] + 1) / (total + len(names))
+            share = (members[name] + 1) / (total + len(every))
             mass = befores[before] + kinds[before]
             p = (pairs[before, name] + kinds[before] * share) / mass if mass else share
             if word in known:

@@ -189,8 +189,8 @@ def _gain(
             gains[new] += f[x + np.uint32(n)] - f[x]
     else:
         for new in range(fixed, len(cells)):
-            x = np.int64(cells[new])
-            gains[new] += term(x + n, f) - term(x, f)
+            many = np.int64(cells[new])
+            gains[new] += term(many + n, f) - term(many, f)
 
 
 @njit(cache=True, nogil=True)
