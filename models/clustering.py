@@ -5,8 +5,7 @@ Three ways, all of which seek classes whose bigrams make the text likely:
 * ``brown``: agglomeration (Brown, Della Pietra, deSouza, Lai & Mercer 1992, "Class-based n-gram
   models of natural language"). Words come by falling count into a window of so many classes; with
   one more, the two are merged whose merge loses least of the average mutual information of
-  neighbouring classes. As in Liang (2005), a class's share of the text counts words outside the
-  window too.
+  neighbouring classes; bigrams with words that are still to come do not count yet.
 * ``exchange``: every word in turn moves to the class that makes the text most likely under
   ``p(class | class before) p(word | class)``, until none moves (Kneser & Ney 1993; Martin, Liermann
   & Ney 1998, "Algorithms for bigram and trigram word clustering"). It seeks what Brown's does.

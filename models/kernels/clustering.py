@@ -333,18 +333,20 @@ def _count(
     sums[slot, 2] = 1
     starts, others, counts = after
     for at in range(starts[item], starts[item + 1]):
-        sums[slot, 0] += counts[at]
         other = slots[_head(others[at], heads)]
         if other >= 0:
             forth[slot, other] += counts[at]
             back[other, slot] += counts[at]
+            sums[slot, 0] += counts[at]
+            sums[other, 1] += counts[at]
     starts, others, counts = before
     for at in range(starts[item], starts[item + 1]):
-        sums[slot, 1] += counts[at]
         other = slots[_head(others[at], heads)]
         if other >= 0 and others[at] != item:
             forth[other, slot] += counts[at]
             back[slot, other] += counts[at]
+            sums[other, 0] += counts[at]
+            sums[slot, 1] += counts[at]
 
 
 @njit(cache=True, nogil=True)
@@ -381,6 +383,17 @@ def _insert(
                 both = shared(side[slot, near[p]], side[slot, near[q]], f)
                 losses[near[p], near[q]] -= both
                 losses[near[q], near[p]] -= both
+    # The sums of the classes beside it have grown.
+    for column, grown in ((0, back[slot]), (1, forth[slot])):
+        for i in range(n_fixed, n_slots):
+            if grown[i] > 0 and i != slot:
+                for j in range(n_fixed, n_slots):
+                    if sums[j, 2] == 0 or j in (i, slot) or (grown[j] > 0 and j < i):
+                        continue
+                    x, y = sums[i, column], sums[j, column]
+                    more = shared(x, y, f) - shared(x - grown[i], y - grown[j], f)
+                    losses[i, j] += more
+                    losses[j, i] += more
     if slot < n_fixed:
         return
     shares = np.zeros(n_slots, np.int64)
