@@ -33,6 +33,7 @@ from models.clustering import (
     mutual_information,
     paths,
 )
+from models.decoding import Windowed
 from models.family import Inputs, Report, State, Style, Want, WantsNgrams, WantsVocabulary
 from models.text import NgramCounts, Sentences
 from models.vocabulary import LM_RESERVED, Vocabulary
@@ -202,6 +203,10 @@ class ClassNgram:
             logs = np.log(chances).reshape(len(different), int(self.table.sizes[0]))
         found: NDArray[np.float64] = logs[which.ravel()][:, self.clusters.classes]
         return found + np.log(self.shares)
+
+    def decoder(self, prefixes: Sentences) -> Windowed:
+        """See ``models.family.Predicts``."""
+        return Windowed(self.next_log_probs, self.config.order - 1, prefixes)
 
     def paths(self) -> tuple[str, ...]:
         """The path of every word of the vocabulary in the tree of classes."""

@@ -128,6 +128,21 @@ def test_sentences_are_scored_wherever_they_begin() -> None:
     np.testing.assert_array_equal(model.log_prob(later), model.log_prob(whole)[3:])
 
 
+def test_texts_go_on_word_by_word() -> None:
+    model, _ = trained(golden_text(), Config(order=3, classes=9, min_count=1))
+    ends = np.array([EOS, EOS], np.int32)
+    decoder = model.decoder(Sentences.of(model.vocabulary, [["the"], []]))
+    steps = [model.vocabulary.ids(words) for words in (["lamp", "a"], ["of", "lamp"])]
+    found = []
+    for words in [*steps, ends]:
+        found.append(decoder.log_probs()[np.arange(2), words])
+        decoder.append(words)
+    whole = Sentences.of(model.vocabulary, [["the", "lamp", "of"], ["a", "lamp"]])
+    scores = model.log_prob(whole)
+    np.testing.assert_allclose([each[0] for each in found], scores[1:4], rtol=1e-9)
+    np.testing.assert_allclose([each[1] for each in found], scores[4:], rtol=1e-9)
+
+
 def test_an_untrained_model_is_uniform_and_bad_counts_are_refused() -> None:
     vocabulary = vocabulary_of([["a", "b"]])
     none = NgramCounts(3, np.zeros((0, 3), np.int32), np.zeros(0, np.int64))
