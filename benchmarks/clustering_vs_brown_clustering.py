@@ -98,10 +98,11 @@ def run_wcluster(program: str, path: str, min_count: int, classes: int) -> Class
 
 def run_clustercat(program: str, path: str, min_count: int, classes: int) -> Classes:
     """ClusterCat with its own defaults, two threads."""
-    options = ["-c", str(classes), "--min-count", str(min_count), "-j", "2", "-q", "-q"]
-    done = subprocess.run([program, "--in", path, *options], check=True, stdout=subprocess.PIPE)
+    options = ["-c", str(classes), "--min-count", str(min_count), "-j", "2"]
+    command = [program, "--in", path, *options]
+    done = subprocess.run(command, check=True, capture_output=True)
     lines = done.stdout.decode().splitlines()
-    return dict(line.split("\t")[:2] for line in lines if "\t" in line)
+    return {word: name for word, name in (line.split("\t") for line in lines)}
 
 
 def run(job: Mapping[str, Any]) -> Classes:
