@@ -102,7 +102,8 @@ def run_clustercat(program: str, path: str, min_count: int, classes: int) -> Cla
     command = [program, "--in", path, *options]
     done = subprocess.run(command, check=True, capture_output=True)
     lines = done.stdout.decode().splitlines()
-    return {word: name for word, name in (line.split("\t") for line in lines)}
+    fields = [line.split("\t") for line in lines]
+    return {word: name for word, name, *_ in fields}
 
 
 def run(job: Mapping[str, Any]) -> Classes:
