@@ -128,7 +128,8 @@ def cluster(bigrams: Bigrams, method: Clustering, n_classes: int, rounds: int = 
     n_classes = min(n_classes, n_words)
     if method == "brown":
         return _agglomerated(bigrams, n_classes)
-    from models.kernels.clustering import exchange, exchange_predictive, terms
+    from models.kernels.clustering import terms
+    from models.kernels.exchange import exchange, exchange_predictive
 
     # The most frequent words begin in classes of their own, the others are dealt out.
     classes = np.arange(bigrams.n_words, dtype=np.int32)
