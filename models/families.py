@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from models import (
+    class_ngram,
     fasttext,
     glove,
     imported,
@@ -23,13 +24,20 @@ from models import (
 )
 
 FamilyConfig = Annotated[
-    ngram.Config | word2vec.Config | fasttext.Config | nplm.Config | glove.Config | ppmi.Config,
+    ngram.Config
+    | class_ngram.Config
+    | word2vec.Config
+    | fasttext.Config
+    | nplm.Config
+    | glove.Config
+    | ppmi.Config,
     Field(discriminator="family"),
 ]
 """The settings of a model of any family; validate with ``pydantic.TypeAdapter(FamilyConfig)``."""
 
 FAMILIES: tuple[
     type[ngram.Config]
+    | type[class_ngram.Config]
     | type[word2vec.Config]
     | type[fasttext.Config]
     | type[nplm.Config]
@@ -38,6 +46,7 @@ FAMILIES: tuple[
     ...,
 ] = (
     ngram.Config,
+    class_ngram.Config,
     word2vec.Config,
     fasttext.Config,
     nplm.Config,

@@ -518,6 +518,15 @@ class Predicts(Scores, Protocol):
 
 
 @runtime_checkable
+class ClassesWords(Protocol):
+    """Puts words into classes that are the leaves of a binary tree."""
+
+    def paths(self) -> Sequence[str]:
+        """The path of every word of the vocabulary from the root, of 0 and 1."""
+        ...
+
+
+@runtime_checkable
 class Grows(Protocol):
     """Goes on from a trained model; the family's Config is a ``GrowingFamily``."""
 

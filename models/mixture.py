@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from models.class_ngram import Config as ClassNgramConfig
 from models.family import Decoder, Inputs, LanguageModel, Predicts, ReadsOn, State, Style, Want
 from models.imported_ngram import Config as ImportedNgramConfig
 from models.ngram import Config as NgramConfig
@@ -35,7 +36,7 @@ STEPS = 10_000
 SUM = 1e-6
 """How far weights may be from summing to 1."""
 
-Part = NgramConfig | NplmConfig | ImportedNgramConfig
+Part = NgramConfig | ClassNgramConfig | NplmConfig | ImportedNgramConfig
 """The settings of whatever can be mixed."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models import ngram, nplm
+from models import class_ngram, ngram, nplm
 from models.families import FamilyConfig
 from pipelines.config import RunConfig
 from tasks.brown import SPLITS
@@ -99,6 +99,10 @@ def n_gram_rows() -> dict[str, FamilyConfig]:
     found: dict[str, FamilyConfig] = {TRIGRAM: trigram}
     for order in (3, 4, 5):
         found[f"kneser-ney-{order}"] = ngram.Config(order=order, min_count=MIN_COUNT)
+    for classes in (150, 200, 500, 1000, 2000):
+        found[f"class-{classes}"] = class_ngram.Config(classes=classes, min_count=MIN_COUNT)
+    for order in (4, 5):
+        found[f"class-500-{order}"] = class_ngram.Config(order=order, min_count=MIN_COUNT)
     return found
 
 
@@ -150,4 +154,8 @@ def mixed_rows() -> dict[str, Mixed]:
     paper = {
         f"mlp{n + 1}": Mixed((f"mlp{n}", TRIGRAM), weights=(0.5, 0.5)) for n in range(1, 10, 2)
     }
-    return paper | {"nplm-and-kneser-ney-5": Mixed(("nplm", KNESER_NEY))}
+    return paper | {
+        "class-500-and-kneser-ney-5": Mixed(("class-500", KNESER_NEY)),
+        "nplm-and-kneser-ney-5": Mixed(("nplm", KNESER_NEY)),
+        "all": Mixed(("nplm", "class-200", "class-500", "class-2000", KNESER_NEY)),
+    }

@@ -36,6 +36,7 @@ class Format(enum.StrEnum):
     fasttext = "fasttext"
     parquet = "parquet"
     arpa = "arpa"
+    paths = "paths"
 
 
 class ImportFormat(enum.StrEnum):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from models import fasttext, glove, losses, ngram, nplm, ppmi, word2vec
+from models import class_ngram, fasttext, glove, losses, ngram, nplm, ppmi, word2vec
 from models.families import FamilyConfig
 from models.family import WantsVocabulary
 from pipelines.config import RunConfig
@@ -22,6 +22,7 @@ REFERENCE_SPEED = 175e9
 
 # CPU seconds a unit of work.
 WINDOW = 9e-8  # an n-gram window and word of it: counting
+CLASSIFY = 4e-9  # a distinct bigram, class and round of exchange
 NGRAM = 1.3e-7  # a distinct n-gram and word of it: estimating
 SWEEP = 8.7e-11  # a word visited, dimension and row met (``_rows``): word2vec
 SUBWORD = 1.8e-10  # a word visited, dimension and row met (``_subword_rows``): fastText
@@ -36,6 +37,7 @@ CARD = 1.0  # the card of the corpus; most of it identifies languages
 PER_FAMILY = 1.0  # registration
 COMPILING = {
     "ngram": 7.0,
+    "class-ngram": 14.0,
     "word2vec": 3.0,
     "fasttext": 4.0,
     "nplm": 0.0,
@@ -102,6 +104,16 @@ def _family_costs(
     match family:
         case ngram.Config():
             yield from _ngram_costs(name, family, sample, held_out, settings)
+        case class_ngram.Config():
+            yield from _ngram_costs(name, family, sample, held_out, settings)
+            seconds, memory = _clustering_costs(family, sample, words)
+            estimating = sample.n_ngrams(family.order) * family.order
+            yield (
+                f"train {name}",
+                Cost(
+                    seconds + estimating * NGRAM, 1, memory + estimating * NGRAM_WORK, 12.0 * words
+                ),
+            )
         case word2vec.Config():
             work = family.dim * _rows(family, words)
             table = words * family.dim * 4.0
@@ -179,7 +191,11 @@ def _pair_costs(
 
 
 def _ngram_costs(
-    name: str, family: ngram.Config, sample: Sample, held_out: float, settings: Settings
+    name: str,
+    family: ngram.Config | class_ngram.Config,
+    sample: Sample,
+    held_out: float,
+    settings: Settings,
 ) -> Iterable[tuple[str, Cost]]:
     n, distinct = family.order, sample.n_ngrams(family.order)
     windows = sample.n_tokens("train") + sample.n_sentences()
@@ -193,6 +209,17 @@ def _ngram_costs(
     model = distinct * max(14, 22 * n - 42)
     yield f"train {name}", Cost(distinct * n * NGRAM, 1, distinct * n * NGRAM_WORK, 2 * model)
     yield f"evaluate {name}", Cost(0.05 + held_out * 1e-6, 1, STEP, 4096)
+
+
+def _clustering_costs(
+    config: class_ngram.Config, sample: Sample, words: float
+) -> tuple[float, float]:
+    """Seconds and bytes; agglomeration, measured, costs a few rounds and a scan a word."""
+    bigrams, classes = sample.n_ngrams(2), min(config.classes, words)
+    rounds = 3 if config.clustering == "brown" else config.iterations
+    seconds = bigrams * classes * rounds * CLASSIFY + words * classes**2 * 5e-10
+    wide = words if config.clustering == "predictive-exchange" else classes
+    return seconds, 60.0 * bigrams + 4.0 * wide * classes + 30.0 * classes**2
 
 
 def _rows(config: word2vec.Config, words: float) -> float:

@@ -22,7 +22,7 @@ from tasks.artifacts import Artifact
 from tasks.card import CARD_JSON, CARD_MARKDOWN, log_card, with_card
 from tasks.continuing import Base, check_bases, continued, find_base, learnt_by
 from tasks.corpus import Corpus, build_corpus
-from tasks.evaluation import check_sets, evaluate_model, read_neighbours, read_scores
+from tasks.evaluation import check_sets, evaluate_model, read_clusters, read_neighbours, read_scores
 from tasks.evaluation.compare import spreads
 from tasks.evaluation.forgetting import measure_forgetting, read_change
 from tasks.leaderboard import Registered, Row
@@ -294,6 +294,7 @@ class Job:
             registered=Registered(version.name, version.version, version.aliases),
             curves=read_curves(uri, registered.run_id),
             neighbours=read_neighbours(reader),
+            clusters=read_clusters(reader),
             spreads=spreads([one.scores for one in replicates(version, uri)]),
             words=frequent_words_map(read_model(store.reader(trained.artifact)), name),
         )

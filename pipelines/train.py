@@ -17,7 +17,7 @@ from prefect import Flow, flow
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-from models import fasttext, glove, ngram, nplm, ppmi, word2vec
+from models import class_ngram, fasttext, glove, ngram, nplm, ppmi, word2vec
 from pipelines.config import parse
 from pipelines.flow import concluding, job, show_result
 from pipelines.job import RunResult
@@ -70,7 +70,7 @@ def _train(config: type[Any]) -> Flow[..., RunResult]:
     ours = {field.name: (hints[field.name], field.default) for field in fields}
     parameters = _COMMON | ({"base": _BASE} if hasattr(config, "lasting") else {}) | ours
     about = f"Train a {config.title} ({config.paper}), evaluate and register it."
-    train.__name__ = train.__qualname__ = f"train_{config.family}"
+    train.__name__ = train.__qualname__ = f"train_{config.family.replace('-', '_')}"
     # Prefect reads the texts of a form from the docstring.
     lines = [f"    {name}: {_description(hint)}" for name, (hint, _) in parameters.items()]
     train.__doc__ = "\n".join([about, "", "Args:", *lines])
@@ -111,6 +111,7 @@ def _description(hint: Any) -> str:
 
 
 train_ngram = _train(ngram.Config)
+train_class_ngram = _train(class_ngram.Config)
 train_word2vec = _train(word2vec.Config)
 train_fasttext = _train(fasttext.Config)
 train_nplm = _train(nplm.Config)
@@ -119,6 +120,7 @@ train_ppmi = _train(ppmi.Config)
 
 TRAIN_FLOWS: tuple[Flow[..., RunResult], ...] = (
     train_ngram,
+    train_class_ngram,
     train_word2vec,
     train_fasttext,
     train_nplm,

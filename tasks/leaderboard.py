@@ -64,6 +64,7 @@ class Row:
         registered: where it is registered, if it is.
         curves: training curves by metric, as (step, value).
         neighbours: nearest neighbours with their cosine, by word.
+        clusters: words of some classes, by their path, if it has classes.
         spreads: of its scores over models that differ by their seed alone, if there are several.
         base: the model that the training went on from, "NAME/3"; empty where it began anew.
         change: what became of what the base knew.
@@ -80,6 +81,7 @@ class Row:
     registered: Registered | None = None
     curves: Mapping[str, Points] = field(default_factory=dict)
     neighbours: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    clusters: Mapping[str, Sequence[str]] = field(default_factory=dict)
     spreads: tuple[Spread, ...] = ()
     words: WordMap | None = None
     name: str = ""
@@ -335,8 +337,8 @@ def leaderboard_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The leaderboard as JSON: one object a model, with every detail of its scores."""
     found = []
     for row in rows:
-        value = asdict(replace(row, scores=(), curves={}, neighbours={}))
-        for unused in ("curves", "neighbours"):
+        value = asdict(replace(row, scores=(), curves={}, neighbours={}, clusters={}))
+        for unused in ("curves", "neighbours", "clusters"):
             del value[unused]
         value["training"] = dict(row.training)
         value["scores"] = [

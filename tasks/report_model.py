@@ -40,6 +40,9 @@ def model_section(row: Row, rows: Sequence[Row]) -> str:
             for word, found in row.neighbours.items()
         ]
         parts += ["<h3>Nearest neighbours, with their cosine</h3>", table([], near)]
+    if row.clusters:
+        some = [[f"<code>{path}</code>", escape(", ".join(w))] for path, w in row.clusters.items()]
+        parts += ["<h3>Some classes of words, by their path in the tree</h3>", table([], some)]
     if row.change:
         parts.append(_change(row.base, row.change))
     if row.words:

@@ -8,6 +8,7 @@ Parts of an artifact of kind "scores"::
 
     scores.json        a list of ``Score``
     neighbours.json    nearest neighbours of some words, with their cosines
+    clusters.json      some classes of words, of a model that has them
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from models.family import EmbedsWords, Model, Progress, Scores, Split
+from models.family import ClassesWords, EmbedsWords, Model, Progress, Scores, Split
 from tasks.artifacts import Artifact, Stats
 from tasks.corpus import Corpus
 from tasks.errors import InputError
 from tasks.evaluation import analogy, categorization, outliers, perplexity, similarity
+from tasks.evaluation.clusters import Clusters, chosen_clusters
 from tasks.evaluation.lexicon import Case, Lexicon, Words
 from tasks.evaluation.names import KINDS, NAMES, Kind, files_of, find_set, import_sets, read_files
 from tasks.evaluation.neighbours import Neighbours, nearest, telling_words
@@ -38,11 +40,11 @@ from tasks.tokenize import read_tokens
 __all__ = [
     "EVALUATE", "Baseline", "EvaluationConfig", "Neighbours", "Score", "check_sets",
     "evaluate_files", "evaluate_model", "evaluate_text", "evaluate_words", "incomparable",
-    "nearest", "read_neighbours", "read_scores", "score_set",
+    "nearest", "read_clusters", "read_neighbours", "read_scores", "score_set",
 ]  # fmt: skip
 
 
-SCORES, NEIGHBOURS = "scores.json", "neighbours.json"
+SCORES, NEIGHBOURS, CLUSTERS = "scores.json", "neighbours.json", "clusters.json"
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,8 @@ def evaluate(context: Context, readers: Mapping[str, Reader], params: Evaluate) 
         found = _neighbours(model, params.words)
     context.out.json(SCORES, [score.to_json() for score in scores])
     context.out.json(NEIGHBOURS, found)
+    if isinstance(model, ClassesWords):
+        context.out.json(CLUSTERS, chosen_clusters(model))
     return {score.name: score.value for score in scores if score.value is not None}
 
 
@@ -298,6 +302,14 @@ def read_neighbours(reader: Reader) -> Neighbours:
     """The nearest neighbours in a ``scores`` artifact, by word."""
     value: dict[str, list[tuple[str, float]]] = reader.json(NEIGHBOURS)
     return {word: tuple((w, c) for w, c in found) for word, found in value.items()}
+
+
+def read_clusters(reader: Reader) -> Clusters:
+    """Some classes of words in a ``scores`` artifact, by their path; none of most models."""
+    if CLUSTERS not in {part.name for part in reader.parts}:
+        return {}
+    found: Clusters = reader.json(CLUSTERS)
+    return found
 
 
 def evaluate_files(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from models.family import EmbedsWords, Model, Progress
+from models.family import ClassesWords, EmbedsWords, Model, Progress
 from models.fasttext import Model as Fasttext
 from models.imported_ngram import Model as ImportedNgram
 from models.ngram import Ngram
@@ -18,10 +18,13 @@ from tasks.export.aside import written_aside
 from tasks.export.fasttext import write_fasttext
 from tasks.export.native import copy_folder, is_model_folder
 from tasks.export.parquet import write_parquet
+from tasks.export.paths import write_features, write_paths
 from tasks.export.word2vec import write_glove_text, write_word2vec_binary, write_word2vec_text
 from tasks.registry import OpenedModel, open_model
 
-Format = Literal["native", "word2vec", "word2vec-bin", "glove", "fasttext", "parquet", "arpa"]
+Format = Literal[
+    "native", "word2vec", "word2vec-bin", "glove", "fasttext", "parquet", "arpa", "paths"
+]
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,27 @@ def _embeds(model: Model) -> bool:
     return isinstance(model, EmbedsWords)
 
 
+def _classes(model: Model) -> bool:
+    return isinstance(model, ClassesWords)
+
+
 def _write_arpa(model: Model, path: Path, _progress: Progress) -> None:
     if not isinstance(model, Ngram | ImportedNgram):
         raise TypeError(f"{type(model).__name__} is no n-gram model")
     write_arpa(model, path)
+
+
+def _write_paths(model: Model, path: Path, _progress: Progress) -> None:
+    if not isinstance(model, ClassesWords):
+        raise TypeError(f"{type(model).__name__} has no classes of words")
+    write_paths(model, path)
+
+
+def _write_parquet(model: Model, path: Path, progress: Progress) -> None:
+    if isinstance(model, ClassesWords):
+        write_features(model, path)
+    else:
+        write_parquet(model, path, progress)
 
 
 def _write_fasttext(model: Model, path: Path, progress: Progress) -> None:
@@ -58,8 +78,9 @@ EXPORTS: dict[Format, _Export] = {
     "word2vec-bin": _Export(_embeds, write_word2vec_binary),
     "glove": _Export(_embeds, write_glove_text),
     "fasttext": _Export(lambda model: isinstance(model, Fasttext), _write_fasttext),
-    "parquet": _Export(_embeds, write_parquet),
+    "parquet": _Export(lambda model: _embeds(model) or _classes(model), _write_parquet),
     "arpa": _Export(lambda model: isinstance(model, Ngram | ImportedNgram), _write_arpa),
+    "paths": _Export(_classes, _write_paths),
 }
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from models import fasttext, glove, ngram, nplm, ppmi, word2vec
+from models import class_ngram, fasttext, glove, ngram, nplm, ppmi, word2vec
 from models.families import FAMILIES, FamilyConfig
 from models.family import (
     EmbedsWords,
@@ -66,6 +66,7 @@ ROWS = (
         ngram.Config(order=3, min_count=1, smoothing="jelinek-mercer", prune=(0, 0, 1)),
         ("scores",),
     ),
+    Row(class_ngram.Config(order=3, classes=6, min_count=1), ("scores",)),
     Row(word2vec.Config(dim=12, epochs=5, min_count=1, sample=0), ("embeds_words",)),
     Row(
         word2vec.Config(
@@ -383,7 +384,7 @@ import json, sys
 for blocked in ("numba", "tasks", "pipelines", "ray", "mlflow", "prefect", "pyarrow"):
     sys.modules[blocked] = None
 import numpy as np
-from models import {row.config.family} as family
+from models import {row.config.family.replace("-", "_")} as family
 from models.text import Sentences
 from models.vocabulary import Vocabulary
 from safetensors.numpy import load_file

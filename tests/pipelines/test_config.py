@@ -26,7 +26,10 @@ WRONG = {
     "top level": (GOOD + "sede: 1\n", ":4: sede: there is no setting 'sede'\n  -> did you mean"),
     "deep": (GOOD + "gate: {thresholds: {a.b: {maxmum: 1}}}\n", "gate.thresholds.a.b.maxmum"),
     "no such family": (GOOD + "  w: {family: word3vec}\n", ":4: families.w: there is no family"),
-    "no family": (GOOD + "  mine: {dim: 3}\n", "add `family:` with one of ngram, word2vec"),
+    "no family": (
+        GOOD + "  mine: {dim: 3}\n",
+        "add `family:` with one of ngram, class-ngram, word2vec",
+    ),
     "missing": ("corpus: {name: x}\n", "families: this setting is missing"),
     "none": ("corpus: {name: x}\nfamilies: {}\n", "families: must have at least 1 item"),
     "a name": (GOOD.replace("name: x", "name: a/b"), ":1: corpus.name: must match"),
@@ -187,7 +190,7 @@ def test_families_are_chosen_by_name() -> None:
         resolve("sample", families=["word2vecc"])
     assert caught.value.remedy == (
         "did you mean 'word2vec'? this recipe has: ngram, word2vec, nplm; "
-        "with default settings also: fasttext, glove, ppmi"
+        "with default settings also: class-ngram, fasttext, glove, ppmi"
     )
 
 
@@ -197,7 +200,7 @@ def test_an_unknown_family_is_answered_with_those_of_the_recipe(tmp_path: Path) 
         resolve(str(path), families=["elmo"])
     assert caught.value.remedy == (
         "this recipe has: word2vec, small; "
-        "with default settings also: ngram, fasttext, nplm, glove, ppmi"
+        "with default settings also: ngram, class-ngram, fasttext, nplm, glove, ppmi"
     )
 
 

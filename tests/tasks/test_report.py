@@ -89,6 +89,7 @@ def analogy() -> Score:
 NGRAM = Row(
     "ngram", "n-gram", "Chen & Goodman 1998", {"training_seconds": 12.1},
     (perplexity(142.7, "one"),), content="c0" * 32, registered=Registered("sample-ngram", 1),
+    clusters={"0110": ["lamp", "<i>candle"]},
 )  # fmt: skip
 WORD2VEC = Row(
     "word2vec", "word2vec (skip-gram)", "Mikolov et al. 2013",
@@ -283,6 +284,7 @@ def test_the_report_is_one_sound_file_that_tells_everything(store: Store, tmp_pa
     text = " ".join(parser.text)
     for expected in (
         "<script>alert(1)</script>", "/some/<where>", "<b>river", "sea & sand",
+        "0110", "lamp, <i>candle",
         "redirect 20", "41,400", "97.67%",  # dropped and why, tokens, vocabulary coverage
         "45,012 tokens+</s>, 3.1% <unk>", "unigram 812.4", "capital-common-countries",
         "undefined of 0 asked", "reused", "feedfeedfeed", corpus.content, "c0" * 32,

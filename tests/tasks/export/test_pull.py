@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+from models.class_ngram import Config as ClassNgramConfig
 from models.fasttext import Config as FasttextConfig
 from models.glove import Config as GloveConfig
 from models.ngram import Config as NgramConfig
@@ -22,6 +24,7 @@ from models.vocabulary import Vocabulary
 from models.word2vec import Config as Word2vecConfig
 from tasks.errors import InputError
 from tasks.export.aside import written_aside
+from tasks.export.paths import read_paths
 from tasks.export.pull import formats, pull
 from tasks.export.word2vec import write_word2vec_binary, write_word2vec_text
 from tasks.models import read_model
@@ -31,6 +34,7 @@ from tests.tasks.trained import train_small
 
 CONFIGS = [
     NgramConfig(order=3, min_count=1),
+    ClassNgramConfig(order=3, classes=4, min_count=1),
     Word2vecConfig(dim=6, min_count=1),
     FasttextConfig(dim=6, buckets=300, min_count=1),
     NplmConfig(embedding=5, hidden=4, min_count=1),
@@ -171,6 +175,19 @@ def test_an_arpa_file(uri: str, workshop: Path) -> None:
     text = pull("pulled-ngram/1", "arpa", workshop / "m.arpa", tracking_uri=uri).read_text()
     assert text.startswith("\\data\\")
     assert text.rstrip().endswith("\\end\\")
+
+
+def test_classes_as_paths_and_as_features(uri: str, workshop: Path) -> None:
+    model = open_model("pulled-class-ngram/1", uri).model
+    assert formats(model) == ("native", "parquet", "paths")
+    found = pull("pulled-class-ngram/1", "paths", workshop / "paths", tracking_uri=uri)
+    read = read_paths(found)
+    assert read.keys() == set(model.vocabulary.words)
+    assert len({path for path, _ in read.values()}) == 4
+    table = pq.read_table(
+        pull("pulled-class-ngram/1", "parquet", workshop / "features", tracking_uri=uri)
+    )
+    assert table["path"].to_pylist() == [read[word][0] for word in table["word"].to_pylist()]
 
 
 def test_nothing_else_is_overwritten(uri: str, workshop: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import mlflow.pyfunc
 import pytest
 
+from models.class_ngram import Config as ClassNgramConfig
 from models.fasttext import Config as FasttextConfig
 from models.glove import Config as GloveConfig
 from models.ngram import Config as NgramConfig
@@ -31,6 +32,7 @@ from tests.tasks.trained import train_small
 ABSENT = ["models", "tasks", "pipelines", "numba", "regex", "safetensors", "prefect", "ray"]
 CONFIGS = [
     NgramConfig(order=4, min_count=1),
+    ClassNgramConfig(order=3, classes=4, min_count=1),
     Word2vecConfig(dim=9, min_count=1),
     FasttextConfig(dim=6, buckets=300, min_count=1),
     GloveConfig(dim=6, min_count=1),
