@@ -264,13 +264,22 @@ class Model:
     def swept_tables(self) -> Mapping[str, SweptTable]:
         """Both tables; rows of n-grams are as busy as all words together that have them."""
         starts, rows = self.rows(self.vocabulary.words)
-        uses = np.repeat(self.vocabulary.counts, np.diff(starts))
-        busy = np.bincount(rows, uses, minlength=len(self.input))
+        busiest = self._busiest(starts, rows, self.vocabulary.counts)
         nodes = np.arange(len(self.output))[::-1] if self.config.outputs == "nodes" else None
         return {
-            "input": SweptTable(self.input, np.argsort(-busy, kind="stable")),
+            "input": SweptTable(self.input, busiest),
             self.config.outputs: SweptTable(self.output, nodes),
         }
+
+    def _busiest(
+        self,
+        starts: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        uses: NDArray[np.int64] | NDArray[np.float64],
+    ) -> NDArray[np.int64]:
+        """All rows of ``input``, the busiest first, by how often each word is used."""
+        busy = np.bincount(rows, np.repeat(uses, np.diff(starts)), minlength=len(self.input))
+        return np.argsort(-busy, kind="stable")
 
     @property
     def epochs(self) -> int:
@@ -287,24 +296,20 @@ class Model:
         """Train on a chunk, in place.
 
         The learning rate falls in a straight line over the share of the whole run that is done;
-        each thread goes through its part of the chunk while the rate falls over the chunk.
+        the threads take parts of the chunk by turns while the rate falls over the chunk.
         """
         train = self._train = self._train or self._lay_out()
         first, last = self.config.learning_rate, self.config.min_learning_rate
         rates = first + (last - first) * done, first + (last - first) * until
-        if self.config.outputs == "nodes":
-            # Every example writes to the nodes near the root: threads wait for one another's rows,
-            # and two took 2.6 times as long as one.
-            threads = 1
         tally = train(chunk, seed=seed, rates=rates, threads=threads)
         return SweepStats(len(chunk.ids), tally.kept, tally.examples, tally.loss, rates[1])
 
     def _lay_out(self) -> Callable[..., Any]:
         """Move the tables to where a kernel reads them fast, and give its sweep over a text."""
-        from models.kernels import fasttext, huffman, sampling, windows
+        from models.kernels import fasttext, huffman, lanes, replicas, sampling
 
         config, counts = self.config, self.vocabulary.counts
-        inputs, outputs = windows.aligned(self.input), windows.aligned(self.output)
+        inputs, outputs = lanes.aligned(self.input), lanes.aligned(self.output)
         self.input, self.output = inputs[:, : config.dim], outputs[:, : config.dim]
         decisions: sampling.Noise | huffman.Tree
         if config.objective == "hierarchical-softmax":
@@ -313,9 +318,10 @@ class Model:
             decisions = sampling.Noise.of(counts.astype(np.float64) ** config.noise_power)
         keep = sampling.keep_chances(counts, config.sample)
         starts, rows = self.rows(self.vocabulary.words)
+        busy = self._busiest(starts, rows, counts * (keep / sampling.SURE))[: replicas.BUSY]
         return partial(
             fasttext.sweep,
-            fasttext.Tables(inputs, outputs, starts, rows, keep, decisions),
+            fasttext.Tables(inputs, outputs, starts, rows, keep, decisions, busy),
             window=config.window,
             cbow=config.architecture == "cbow",
             negatives=config.negatives,

@@ -14,14 +14,29 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 LANES = 16
 FLOAT, INT32, INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 VECTOR, INTEGERS = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
+
+Matrix = NDArray[np.float32]
+
+
+def aligned(matrix: Matrix) -> Matrix:
+    """(V, P) a copy whose rows begin on cache lines and are filled up with zeros."""
+    rows, width = matrix.shape
+    padded = -(-width // LANES) * LANES
+    memory = np.zeros(rows * padded + LANES, np.float32)
+    skip = -memory.ctypes.data % 64 // 4
+    table = memory[skip : skip + rows * padded].reshape(rows, padded)
+    table[:, :width] = matrix
+    return table
 
 
 def compiled(function: Callable[..., Any]) -> Any:

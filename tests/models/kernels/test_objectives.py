@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.kernels import binary, objectives_reference, sgns_reference, softmax, windows
+from models.kernels import binary, lanes, objectives_reference, sgns_reference, softmax, windows
 from models.kernels.huffman import Tree
 from models.kernels.sampling import keep_chances
 from models.kernels.windows import Pooling
@@ -70,7 +70,7 @@ class Problem:
         return objectives_reference.sampled(decisions)
 
     def run(self, text: Sentences, **how: Any) -> tuple[windows.Tally, np.ndarray, np.ndarray]:
-        inputs, outputs = map(windows.aligned, self.tables)
+        inputs, outputs = map(lanes.aligned, self.tables)
         keep = keep_chances(self.counts, self.sample)
         if self.objective == "softmax":
             tally = softmax.sweep(softmax.Tables(inputs, outputs, keep), text, **how)
