@@ -115,8 +115,10 @@ class Train(Protocol):
 Begin = Callable[[Sequence[Replica]], Train]
 """Gives what a thread runs, by its copies of the busy rows of each table."""
 
-BLOCK = 4096
-"""Centres that a thread takes at a time, after which it brings its busy rows together."""
+BLOCK = 1024
+"""Centres that a thread takes at a time, after which it brings its busy rows together. With 4,096
+the loss on held-out text was 0.3 % higher, trained on 2 M words."""
+LEAST, TURNS = 64, 32  # of a short text a thread takes less, down to so many, for so many turns
 
 
 def over_windows(
@@ -145,17 +147,18 @@ def over_windows(
         kept, bounds = _thinned(pool, text, keep, keep_seed, threads)
         # Block after block, so that no thread waits for one that other programs hold up. One thread
         # takes all at once, and shares its tables with none.
-        n = max(threads, -(-len(kept) // BLOCK)) if threads > 1 else 1
-        ends = np.linspace(0, len(kept), n + 1).astype(np.int64).tolist()
-        falling = np.linspace(*rates, n + 1).tolist()
-        blocks = iter(list(zip(pairwise(ends), pairwise(falling), strict=True)))
+        size = min(BLOCK, max(LEAST, len(kept) // (TURNS * threads)))
+        n = max(threads, -(-len(kept) // size)) if threads > 1 else 1
+        ends = np.linspace(0, len(kept), n + 1).astype(np.int64)
+        sentences = (np.searchsorted(bounds, ends[:-1], side="right") - 1).tolist()
+        falling = pairwise(np.linspace(*rates, n + 1).tolist())
+        blocks = iter(list(zip(sentences, pairwise(ends.tolist()), falling, strict=True)))
         lock = threading.Lock()
 
         def work(_: int) -> tuple[int, float]:
             replicas = [Replica(each if threads > 1 else each.alone()) for each in shared]
             train, examples, losses = begin(replicas), 0, list[float]()
-            for number, ((low, high), both) in enumerate(blocks, 1):
-                sentence = int(np.searchsorted(bounds, low, side="right")) - 1
+            for number, (sentence, (low, high), both) in enumerate(blocks, 1):
                 some, loss = train(kept, bounds, sentence, low, high, draw_seed, both)
                 examples += some
                 losses.append(loss)
