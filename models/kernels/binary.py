@@ -258,7 +258,7 @@ def sweep(
             noise = distribution.chance, distribution.other, offsets, negatives, skips, shared
             rows = 1 + negatives
             outputs = Shared.first(tables.outputs)
-    shared = Shared.first(tables.inputs), outputs
+    trained = Shared.first(tables.inputs), outputs
 
     def begin(replicas: Sequence[Replica]) -> Train:
         own = tuple(replica.own for replica in replicas)
@@ -280,4 +280,4 @@ def sweep(
 
         return train
 
-    return over_windows(text, tables.keep, begin, shared, seed=seed, rates=rates, threads=threads)
+    return over_windows(text, tables.keep, begin, trained, seed=seed, rates=rates, threads=threads)

@@ -293,8 +293,8 @@ class Tables:
 
     def places(self, replica: Replica) -> NDArray[np.int64]:
         """Where each of ``rows`` begins for a thread."""
-        width = self.inputs.shape[1]
-        places, (at, copies) = self.rows * width, self.copied
+        width, (at, copies) = self.inputs.shape[1], self.copied
+        places: NDArray[np.int64] = self.rows * width
         if replica.size:
             places[at] = replica.away + copies * width
         return places
