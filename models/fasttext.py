@@ -264,22 +264,13 @@ class Model:
     def swept_tables(self) -> Mapping[str, SweptTable]:
         """Both tables; rows of n-grams are as busy as all words together that have them."""
         starts, rows = self.rows(self.vocabulary.words)
-        busiest = self._busiest(starts, rows, self.vocabulary.counts)
+        uses = np.repeat(self.vocabulary.counts, np.diff(starts))
+        busy = np.bincount(rows, uses, minlength=len(self.input))
         nodes = np.arange(len(self.output))[::-1] if self.config.outputs == "nodes" else None
         return {
-            "input": SweptTable(self.input, busiest),
+            "input": SweptTable(self.input, np.argsort(-busy, kind="stable")),
             self.config.outputs: SweptTable(self.output, nodes),
         }
-
-    def _busiest(
-        self,
-        starts: NDArray[np.int64],
-        rows: NDArray[np.int64],
-        uses: NDArray[np.int64] | NDArray[np.float64],
-    ) -> NDArray[np.int64]:
-        """All rows of ``input``, the busiest first, by how often each word is used."""
-        busy = np.bincount(rows, np.repeat(uses, np.diff(starts)), minlength=len(self.input))
-        return np.argsort(-busy, kind="stable")
 
     @property
     def epochs(self) -> int:
@@ -306,7 +297,7 @@ class Model:
 
     def _lay_out(self) -> Callable[..., Any]:
         """Move the tables to where a kernel reads them fast, and give its sweep over a text."""
-        from models.kernels import fasttext, huffman, lanes, replicas, sampling
+        from models.kernels import fasttext, huffman, lanes, sampling
 
         config, counts = self.config, self.vocabulary.counts
         inputs, outputs = lanes.aligned(self.input), lanes.aligned(self.output)
@@ -318,10 +309,9 @@ class Model:
             decisions = sampling.Noise.of(counts.astype(np.float64) ** config.noise_power)
         keep = sampling.keep_chances(counts, config.sample)
         starts, rows = self.rows(self.vocabulary.words)
-        busy = self._busiest(starts, rows, counts * (keep / sampling.SURE))[: replicas.BUSY]
         return partial(
             fasttext.sweep,
-            fasttext.Tables(inputs, outputs, starts, rows, keep, decisions, busy),
+            fasttext.Tables(inputs, outputs, starts, rows, keep, decisions),
             window=config.window,
             cbow=config.architecture == "cbow",
             negatives=config.negatives,

@@ -70,7 +70,7 @@ class Shared:
 
     Attributes:
         table: (V, P) ``aligned``.
-        busy: (K,) int64 rows.
+        busy: (K,) int64 rows, neighbours in the table.
         rising: whether the busiest of them is the last, not the first.
     """
 
@@ -101,21 +101,13 @@ class Replica:
         self._own, self._base = (aligned(shared.table[shared.busy]) for _ in range(2))
 
     @property
-    def size(self) -> int:
-        """K."""
-        return len(self._own)
-
-    @property
-    def away(self) -> int:
-        """Elements between the first of the table and the first of the copies."""
-        return (self._own.ctypes.data - self._shared.table.ctypes.data) // self._own.itemsize
-
-    @property
     def own(self) -> Own:
-        """What ``place`` asks for, where the busy rows are neighbours in the table."""
+        """What ``place`` asks for."""
         busy = self._shared.busy
         first = int(busy[0]) if len(busy) else 0
-        return first, first + len(busy), self.away - first * self._own.shape[1]
+        bytes_away = self._own.ctypes.data - self._shared.table.ctypes.data
+        away = bytes_away // self._own.itemsize - first * self._own.shape[1]
+        return first, first + len(busy), away
 
     def join(self, number: int | None = None) -> None:
         """Bring rows together the ``number``-th time, from 1, or the last time, which takes all."""

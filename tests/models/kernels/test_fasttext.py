@@ -48,8 +48,7 @@ class Problem:
             decisions = Tree.of(counts)
         inputs, outputs = map(lanes.aligned, self.matrices)
         rows = np.concatenate(bags).astype(np.int64)
-        keep, busy = keep_chances(counts, 0.01), rng.permutation(len(inputs))
-        return fasttext.Tables(inputs, outputs, starts, rows, keep, decisions, busy)
+        return fasttext.Tables(inputs, outputs, starts, rows, keep_chances(counts, 0.01), decisions)
 
     def run(self, text: Sentences, **how: Any) -> tuple[windows.Tally, np.ndarray, np.ndarray]:
         tables = self.tables
