@@ -31,8 +31,9 @@ BUSY = 1024
 one cache for both (36 ns from core to core) two threads ran, between the moments when rows are
 brought together, at 95 to 102 % of the rate of two with tables of their own; without copies at 92 %
 (skip-gram, d = 100), 85 % (d = 300), 74 % (CBOW) and 51 % (hierarchical softmax). With caches apart
-(180 ns) two threads of CBOW ran at 58 %, without copies at 27 %. There 4,096 copies brought 71 %,
-but the loss rose, for rows beyond the busiest are brought together ever more seldom."""
+(180 ns) they ran, all told, at 61 % in skip-gram, 50 % in CBOW and 90 % in hierarchical softmax;
+without copies at 39 % and 27 % in the first two. There 4,096 copies were faster by a fifth, but the
+loss rose, for rows beyond the busiest are brought together ever more seldom."""
 FIRST = 64
 """Rows that are brought together every time; twice as many every second time, and so on."""
 
