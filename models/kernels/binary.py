@@ -259,6 +259,8 @@ def sweep(
             rows = 1 + negatives
             outputs = Shared.first(tables.outputs)
     trained = Shared.first(tables.inputs), outputs
+    if pooling == "none" and not isinstance(tables.decisions, Tree):
+        trained = trained[0].alone(), trained[1].alone()  # as in ``sgns``
 
     def begin(replicas: Sequence[Replica]) -> Train:
         own = tuple(replica.own for replica in replicas)

@@ -85,8 +85,7 @@ def test_threads_share_the_very_examples_of_one_thread() -> None:
         tallies.append(sgns.sweep(tables, text, threads=threads, **how))  # type: ignore[arg-type]
     assert len({(tally.kept, tally.examples) for tally in tallies}) == 1
     for tally in tallies[1:]:
-        # On so short a text a thread that is held up moves what the others have long moved.
-        assert tally.loss == pytest.approx(tallies[0].loss, rel=0.06)
+        assert tally.loss == pytest.approx(tallies[0].loss, rel=0.03)
 
 
 def test_a_long_sentence_is_trained_to_its_last_word() -> None:
