@@ -287,24 +287,20 @@ class Model:
         """Train on a chunk, in place.
 
         The learning rate falls in a straight line over the share of the whole run that is done;
-        each thread goes through its part of the chunk while the rate falls over the chunk.
+        the threads take parts of the chunk by turns while the rate falls over the chunk.
         """
         train = self._train = self._train or self._lay_out()
         first, last = self.config.learning_rate, self.config.min_learning_rate
         rates = first + (last - first) * done, first + (last - first) * until
-        if self.config.outputs == "nodes":
-            # Every example writes to the nodes near the root: threads wait for one another's rows,
-            # and two took 2.6 times as long as one.
-            threads = 1
         tally = train(chunk, seed=seed, rates=rates, threads=threads)
         return SweepStats(len(chunk.ids), tally.kept, tally.examples, tally.loss, rates[1])
 
     def _lay_out(self) -> Callable[..., Any]:
         """Move the tables to where a kernel reads them fast, and give its sweep over a text."""
-        from models.kernels import fasttext, huffman, sampling, windows
+        from models.kernels import fasttext, huffman, lanes, sampling
 
         config, counts = self.config, self.vocabulary.counts
-        inputs, outputs = windows.aligned(self.input), windows.aligned(self.output)
+        inputs, outputs = lanes.aligned(self.input), lanes.aligned(self.output)
         self.input, self.output = inputs[:, : config.dim], outputs[:, : config.dim]
         decisions: sampling.Noise | huffman.Tree
         if config.objective == "hierarchical-softmax":

@@ -19,6 +19,7 @@ Shapes: ``V`` vocabulary, ``P`` padded width, ``M`` tokens kept, ``S`` sentences
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,14 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.kernels.huffman import Tree
-from models.kernels.lanes import LANES, compiled, fetch
+from models.kernels.lanes import LANES, Matrix, compiled, fetch
+from models.kernels.replicas import Replica, Shared, place
 from models.kernels.rows import gather, logistic, products, push, scatter
 from models.kernels.sampling import Chances, Noise
 from models.kernels.windows import (
     LOW,
-    Matrix,
     Pooling,
     Tally,
+    Train,
     below,
     flags,
     over_windows,
@@ -105,7 +107,7 @@ class Tables:
 
 @compiled
 def _draw(
-    outputs: Any, word: Any, random: Any, noise: Any, places: Any, signs: Any, adds: Any
+    outputs: Any, word: Any, random: Any, noise: Any, own: Any, places: Any, signs: Any, adds: Any
 ) -> Any:
     """Lay out the decisions between a word and its noise words, and fetch their rows."""
     chance, other, offsets, negatives, skips, _ = noise
@@ -117,19 +119,19 @@ def _draw(
             target = below(draw, len(chance))
             if (draw & LOW) > np.uint64(chance[target]):
                 target = np.int64(other[target])
-        places[k], adds[k] = target * width, offsets[target]
+        places[k], adds[k] = place(target, width, own), offsets[target]
         signs[k] = -1 if k == 0 else int(not (skips and target == word))
         fetch(outputs, places[k])
     return 1 + negatives
 
 
 @compiled
-def walk(outputs: Any, word: Any, tree: Any, places: Any, signs: Any) -> Any:
+def walk(outputs: Any, word: Any, tree: Any, own: Any, places: Any, signs: Any) -> Any:
     """Lay out the decisions on the path of a word, and fetch their rows."""
     starts, nodes, turns = tree
     n = starts[word + 1] - starts[word]
     for k in range(n):
-        places[k] = np.int64(nodes[starts[word] + k]) * outputs.shape[1]
+        places[k] = place(nodes[starts[word] + k], outputs.shape[1], own)
         signs[k] = turns[starts[word] + k]
         fetch(outputs, places[k])
     for k in range(n, (n + LANES - 1) // LANES * LANES):
@@ -154,6 +156,7 @@ def _train(
     seed: Any,
     rate: Any,
     last_rate: Any,
+    own: Any,
 ) -> Any:
     """Train on the centres ``low <= i < high``: the number of examples and their summed loss.
 
@@ -177,13 +180,20 @@ def _train(
             random, word = random_at(seed, i + 1), kept[i + 1]
             radii[ahead] = 1 + below(random, window)
             if len(tree[0]):
-                n_targets[ahead] = walk(outputs, word, tree, places[ahead], signs[ahead])
+                n_targets[ahead] = walk(outputs, word, tree, own[1], places[ahead], signs[ahead])
             else:
                 n_targets[ahead] = _draw(
-                    outputs, word, random, noise, places[ahead], signs[ahead], offsets[ahead]
+                    outputs,
+                    word,
+                    random,
+                    noise,
+                    own[1],
+                    places[ahead],
+                    signs[ahead],
+                    offsets[ahead],
                 )
             if i + 1 + window < len(kept):
-                fetch(inputs, np.int64(kept[i + 1 + window]) * width)
+                fetch(inputs, place(kept[i + 1 + window], width, own[0]))
         if i < low:
             continue
         while bounds[sentence + 1] <= i:
@@ -193,7 +203,7 @@ def _train(
             max(bounds[sentence], i - radius), min(bounds[sentence + 1], i + radius + 1)
         ):
             if j != i:
-                contexts[n] = np.int64(kept[j]) * width
+                contexts[n] = place(kept[j], width, own[0])
                 n += 1
         falling = np.float32(rate + (last_rate - rate) * ((i - low) / (high - low)))
         at, sign, add, r = places[now], signs[now], offsets[now], n_targets[now]
@@ -202,8 +212,8 @@ def _train(
         back = share if corrected else one
         for first in range(0, n, size):
             if first and not noise[5]:
-                own = random_at(random_at(seed, i), noise[3] + first)
-                _draw(outputs, kept[i], own, noise, at, sign, add)
+                fresh = random_at(random_at(seed, i), noise[3] + first)
+                _draw(outputs, kept[i], fresh, noise, own[1], at, sign, add)
             gather(inputs, contexts, first, first + size, share, hidden)
             products(outputs, at, r, hidden, logits)
             loss += logistic(logits, sign, add, r, falling, steps)
@@ -243,22 +253,33 @@ def sweep(
     match tables.decisions:
         case Tree() as found:
             tree, rows = (found.starts, found.nodes, found.signs), found.depth
+            outputs = Shared.last(tables.outputs)
         case Sampled(distribution, negatives, offsets, skips, shared):
             noise = distribution.chance, distribution.other, offsets, negatives, skips, shared
             rows = 1 + negatives
+            outputs = Shared.first(tables.outputs)
+    trained = Shared.first(tables.inputs), outputs
+    if pooling == "none" and not isinstance(tables.decisions, Tree):
+        trained = trained[0].alone(), trained[1].alone()  # as in ``sgns``
 
-    def train(
-        kept: NDArray[np.int32],
-        bounds: NDArray[np.int64],
-        sentence: int,
-        low: int,
-        high: int,
-        seed: np.uint64,
-    ) -> tuple[int, float]:
-        tally: tuple[int, float] = _train(
-            tables.inputs, tables.outputs, kept, bounds, sentence, low, high,
-            window, flags(pooling), noise, tree, rows, seed, *rates,
-        )  # fmt: skip
-        return tally
+    def begin(replicas: Sequence[Replica]) -> Train:
+        own = tuple(replica.own for replica in replicas)
 
-    return over_windows(text, tables.keep, train, seed=seed, threads=threads)
+        def train(
+            kept: NDArray[np.int32],
+            bounds: NDArray[np.int64],
+            sentence: int,
+            low: int,
+            high: int,
+            seed: np.uint64,
+            rates: tuple[float, float],
+        ) -> tuple[int, float]:
+            tally: tuple[int, float] = _train(
+                tables.inputs, tables.outputs, kept, bounds, sentence, low, high,
+                window, flags(pooling), noise, tree, rows, seed, *rates, own,
+            )  # fmt: skip
+            return tally
+
+        return train
+
+    return over_windows(text, tables.keep, begin, trained, seed=seed, rates=rates, threads=threads)

@@ -14,14 +14,29 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 LANES = 16
 FLOAT, INT32, INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 VECTOR, INTEGERS = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
+
+Matrix = NDArray[np.float32]
+
+
+def aligned(matrix: Matrix) -> Matrix:
+    """(V, P) a copy whose rows begin on cache lines and are filled up with zeros."""
+    rows, width = matrix.shape
+    padded = -(-width // LANES) * LANES
+    memory = np.zeros(rows * padded + LANES, np.float32)
+    skip = -memory.ctypes.data % 64 // 4
+    table = memory[skip : skip + rows * padded].reshape(rows, padded)
+    table[:, :width] = matrix
+    return table
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -114,16 +129,31 @@ def _call(builder: Any, name: str, *operands: Any, returns: Any = VECTOR) -> Any
     return builder.call(function, operands, fastmath=flags)
 
 
+def _fetching(write: int) -> Callable[..., Any]:
+    """What ``intrinsic`` wants of a prefetch of a row, to read it or to write to it."""
+
+    def typing(_: Any, matrix: Any, place: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, args[0])
+            purpose, second_level, data = INT32(write), INT32(2), INT32(1)
+            with columns(builder, builder.extract_value(array.shape, 1)) as (column, _):
+                line = builder.gep(array.data, [builder.add(args[1], column)])
+                how = line, purpose, second_level, data
+                _call(builder, "prefetch.p0", *how, returns=ir.VoidType())
+            return context.get_dummy_value()
+
+        return types.void(matrix, place), generate
+
+    return typing
+
+
 @intrinsic
-def fetch(_: Any, matrix: Any, place: Any) -> Any:
+def fetch(context: Any, matrix: Any, place: Any) -> Any:
     """Have the row that begins at an element of a matrix brought into the second-level cache."""
+    return _fetching(0)(context, matrix, place)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        read, second_level, data = INT32(0), INT32(2), INT32(1)
-        with columns(builder, builder.extract_value(array.shape, 1)) as (column, _):
-            line = builder.gep(array.data, [builder.add(args[1], column)])
-            _call(builder, "prefetch.p0", line, read, second_level, data, returns=ir.VoidType())
-        return context.get_dummy_value()
 
-    return types.void(matrix, place), generate
+@intrinsic
+def fetch_to_write(context: Any, matrix: Any, place: Any) -> Any:
+    """The same, and taken from all other cores."""
+    return _fetching(1)(context, matrix, place)

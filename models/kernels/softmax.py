@@ -12,16 +12,18 @@ Shapes: ``V`` vocabulary, ``P`` padded width, ``M`` tokens kept, ``S`` sentences
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.kernels.lanes import compiled
+from models.kernels.lanes import Matrix, compiled
+from models.kernels.replicas import Replica
 from models.kernels.rows import TOGETHER, gather, products, push, scatter
 from models.kernels.sampling import Chances
-from models.kernels.windows import Matrix, Pooling, Tally, below, flags, over_windows, random_at
+from models.kernels.windows import Pooling, Tally, Train, below, flags, over_windows, random_at
 from models.text import Sentences
 
 
@@ -113,18 +115,22 @@ def sweep(
 ) -> Tally:
     """``binary.sweep`` with the full softmax; windows and examples are the same."""
 
-    def train(
-        kept: NDArray[np.int32],
-        bounds: NDArray[np.int64],
-        sentence: int,
-        low: int,
-        high: int,
-        seed: np.uint64,
-    ) -> tuple[int, float]:
-        tally: tuple[int, float] = _train(
-            tables.inputs, tables.outputs, kept, bounds, sentence, low, high,
-            window, flags(pooling), seed, *rates,
-        )  # fmt: skip
-        return tally
+    def begin(_: Sequence[Replica]) -> Train:
+        def train(
+            kept: NDArray[np.int32],
+            bounds: NDArray[np.int64],
+            sentence: int,
+            low: int,
+            high: int,
+            seed: np.uint64,
+            rates: tuple[float, float],
+        ) -> tuple[int, float]:
+            tally: tuple[int, float] = _train(
+                tables.inputs, tables.outputs, kept, bounds, sentence, low, high,
+                window, flags(pooling), seed, *rates,
+            )  # fmt: skip
+            return tally
 
-    return over_windows(text, tables.keep, train, seed=seed, threads=threads)
+        return train
+
+    return over_windows(text, tables.keep, begin, (), seed=seed, rates=rates, threads=threads)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.kernels import fasttext, fasttext_reference, windows
+from models.kernels import fasttext, fasttext_reference, lanes, windows
 from models.kernels.huffman import Tree
 from models.kernels.sampling import Noise, keep_chances
 from models.text import Sentences
@@ -46,7 +46,7 @@ class Problem:
         decisions: Noise | Tree = Noise.of(counts**0.5)
         if self.objective == "hierarchical-softmax":
             decisions = Tree.of(counts)
-        inputs, outputs = map(windows.aligned, self.matrices)
+        inputs, outputs = map(lanes.aligned, self.matrices)
         rows = np.concatenate(bags).astype(np.int64)
         return fasttext.Tables(inputs, outputs, starts, rows, keep_chances(counts, 0.01), decisions)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.kernels import lanes, sgns, sgns_reference, windows
+from models.kernels import lanes, sgns, sgns_reference
 from models.kernels.sampling import Noise, keep_chances
 from models.text import Sentences
 
@@ -27,7 +27,7 @@ def tables_of(words: int, width: int, sample: float, scale: float = 0.3) -> sgns
 
 
 def aligned(tables: sgns.Tables) -> sgns.Tables:
-    inputs, outputs = windows.aligned(tables.inputs), windows.aligned(tables.outputs)
+    inputs, outputs = lanes.aligned(tables.inputs), lanes.aligned(tables.outputs)
     return sgns.Tables(inputs, outputs, tables.keep, tables.noise)
 
 
