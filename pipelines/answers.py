@@ -20,7 +20,6 @@ from models.expressions import signed_words
 from models.family import Predicts, Scores
 from models.generation import Sampling, generate
 from models.tables import Choice
-from models.text import Sentences
 from models.vectors import Method
 from models.vocabulary import EOS
 from models.word_vectors import UnknownWord
@@ -163,7 +162,7 @@ def surprise(opened: OpenedModel, text: str) -> dict[str, Any]:
     if not lines:
         raise InputError("there are no words in this text", where="TEXT")
     vocabulary = model.vocabulary
-    scores = model.log_prob(Sentences.of(vocabulary, lines))
+    scores = model.log_prob(scoring.text_for(model, lines))
     tokens = [token for line in lines for token in (*line, "</s>")]
     known = [token in vocabulary or token == "</s>" for token in tokens]
     impossible = int(np.isneginf(scores).sum())
@@ -198,7 +197,7 @@ def file_perplexity(opened: OpenedModel, source: str) -> dict[str, Any]:
         sums += block.tally
     if not sums.ends:
         raise InputError("there are no words in this text", where=source)
-    return scoring.summary(sums, opened.model.vocabulary)
+    return scoring.summary(sums, opened.model)
 
 
 def generated(

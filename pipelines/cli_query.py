@@ -226,7 +226,7 @@ def score(
         opened.model, opened.text, scoring.read_blocks(file), where=opened.reference
     )
     sums = scoring.write_scores(scored, target, by.value, about, force=force)
-    found = scoring.summary(sums, vocabulary)
+    found = scoring.summary(sums, opened.model)
     if as_json:
         print_json({"file": str(target), **found})
     else:

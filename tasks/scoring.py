@@ -1,7 +1,8 @@
 """Every word of a text with its log-probability: streamed, written as Parquet, compared in pairs.
 
 What is scored is what ``tasks.evaluation.perplexity`` says: all tokens and a sentence end each, an
-unknown word as ``<unk>``, each sentence conditioned on its start alone, in nats.
+unknown word as ``<unk>``, each sentence conditioned on its start alone, in nats. For a model that
+reads on from sentence to sentence, so many lines as are read at a time are one document.
 
 Columns by token::  sentence, position, token, id, unknown, log_prob
 By sentence::       sentence, tokens, unknown, characters, log_prob
@@ -18,7 +19,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,7 +31,7 @@ from models.text import Sentences
 from models.vocabulary import EOS, Vocabulary
 from tasks.errors import InputError, TrainingError
 from tasks.evaluation import bootstrap
-from tasks.evaluation.perplexity import LARGEST, POLICY, RUNS, Tally
+from tasks.evaluation.perplexity import LARGEST, RUNS, Tally, policy, reads_on
 from tasks.evaluation.score import LEAST_SCORED
 from tasks.models import TextPipeline
 from tasks.unpack import Extent, opened
@@ -53,6 +54,7 @@ class Scored:
         log_probs: (N + S,) nats, of the tokens of each sentence and then of its end.
         characters: (S,) as they were written, the sentence end included.
         vocabulary: of the model.
+        policy: how they were scored, in words.
     """
 
     tokens: list[list[str]]
@@ -60,6 +62,7 @@ class Scored:
     log_probs: NDArray[np.float64]
     characters: NDArray[np.int64]
     vocabulary: Vocabulary
+    policy: str
 
     @property
     def unknown(self) -> NDArray[np.bool_]:
@@ -168,7 +171,7 @@ def score_text(
         tokens, characters = pipeline.sentences_and_characters(block)
         if not tokens:
             continue
-        text = Sentences.of(model.vocabulary, tokens)
+        text = text_for(model, tokens)
         log_probs = np.asarray(model.log_prob(text), np.float64)
         if not (log_probs <= 1e-6).all():
             raise TrainingError(
@@ -176,10 +179,19 @@ def score_text(
                 where=where,
                 remedy="train it again, with a lower learning rate if it has one",
             )
-        yield Scored(tokens, text, log_probs, np.array(characters, np.int64), model.vocabulary)
+        lengths = np.array(characters, np.int64)
+        yield Scored(tokens, text, log_probs, lengths, model.vocabulary, policy(model))
 
 
-def summary(sums: Tally, vocabulary: Vocabulary) -> dict[str, Any]:
+def text_for(model: Model, tokens: list[list[str]]) -> Sentences:
+    """Sentences as a model scores them: one document, if it reads on from one to the next."""
+    text = Sentences.of(model.vocabulary, tokens)
+    if reads_on(model):
+        return replace(text, documents=np.array([0, len(text)], np.int64))
+    return text
+
+
+def summary(sums: Tally, model: Model) -> dict[str, Any]:
     """What the scores of a text come to; figures that are not finite are None, with the reason."""
     why = "there are no words in this text" if not sums.ends else ""
     if sums.impossible:
@@ -193,8 +205,8 @@ def summary(sums: Tally, vocabulary: Vocabulary) -> dict[str, Any]:
         "sentence_ends": sums.ends,
         "unknown": sums.unknown,
         "impossible": sums.impossible,
-        "vocabulary": vocabulary.hash,
-        "policy": POLICY,
+        "vocabulary": model.vocabulary.hash,
+        "policy": policy(model),
     }
 
 
@@ -229,7 +241,9 @@ def write_scores(
         for block in scored:
             table = _table(block, by, sentence)
             if writer is None:
-                schema = table.schema.with_metadata({**about, "policy": POLICY, "unit": "nats"})
+                schema = table.schema.with_metadata(
+                    {**about, "policy": block.policy, "unit": "nats"}
+                )
                 writer = pq.ParquetWriter(draft, schema, compression="zstd")
             writer.write_table(table.replace_schema_metadata(writer.schema.metadata))
             sums, sentence = sums + block.tally, sentence + len(block.text)

@@ -32,7 +32,6 @@ LARGEST = 709.0
 """Nats whose exponential is still a finite number."""
 
 DIRECTION = "left to right"
-POLICY = "unknown words scored as <unk>, sentence ends counted"
 
 
 @dataclass(frozen=True)
@@ -169,9 +168,15 @@ class Heard:
         return bootstrap.interval(np.exp(np.minimum(means, LARGEST)))
 
 
-def reads_on(model: Model) -> bool:
+def reads_on(model: object) -> bool:
     """Whether a model sees the sentences before in the document; see ``models.family.ReadsOn``."""
     return isinstance(model, ReadsOn) and model.reads_on
+
+
+def policy(model: object) -> str:
+    """How a model's text is scored, in words."""
+    crosses = "context across sentences" if reads_on(model) else "no context across sentences"
+    return f"unknown words scored as <unk>, sentence ends counted, {crosses}, {DIRECTION}"
 
 
 def chunks(text: Sentences, size: int, *, whole: bool = False) -> Iterator[tuple[Sentences, int]]:
@@ -264,8 +269,7 @@ def measure(
         undefined = f"the model holds {sums.impossible} tokens for impossible"
     uncounted = "" if sums.characters else "the characters of the text are not known"
     terms = {**_terms(vocabulary, crosses), **_counts(sums), "text": source}
-    context = "context across sentences" if crosses else "no context across sentences"
-    policy = f"{terms['unknown_share']:.2%} {POLICY}, {context}, {DIRECTION}"
+    how = f"{terms['unknown_share']:.2%} {policy(model)}"
 
     def score(
         unit: str,
@@ -283,7 +287,7 @@ def measure(
             scored=total,
             total=total,
             items=items,
-            policy=policy,
+            policy=how,
             undefined=undefined,
             baselines=(_baseline(against if sums.tokens else None, train is not None),),
             details=terms,

@@ -104,7 +104,7 @@ def test_the_report_is_named_without_a_link_that_browsers_refuse(
     monkeypatch.setattr(flows, "create_markdown_artifact", lambda text, **_: made.append(text))
     result: Any = SimpleNamespace(
         corpus=SimpleNamespace(config=SimpleNamespace(name="sea")),
-        rows=(), report=Path("/home/me/sea.html"), card=Path("/home/me/card.md"),
+        rows=(), report=Path("/home/me/sea.html"), card=Path("/home/me/card.md"), published=None,
     )  # fmt: skip
     flows.show_result(result)
     assert made[0].startswith("`/home/me/sea.html`\n")

@@ -72,7 +72,7 @@ def test_rows_are_tokens_and_sentence_ends(text: Path, tmp_path: Path) -> None:
     assert [row["characters"] for row in by] == [8, 2, 4, 6]
     assert sum(row["log_prob"] for row in by) == pytest.approx(sum(r["log_prob"] for r in rows))
     assert by[1]["log_prob"] == pytest.approx(math.log(0.3 * 0.2))
-    found = scoring.summary(sums, WORDS)
+    found = scoring.summary(sums, Scorer())
     assert found["perplexity"] == pytest.approx(
         math.exp(-np.mean([row["log_prob"] for row in rows]))
     )
@@ -102,12 +102,12 @@ def test_what_is_there_stays_and_nothing_is_left_by_a_failure(text: Path, tmp_pa
 
 def test_what_is_impossible_or_unknown_is_said(text: Path, tmp_path: Path) -> None:
     sums = sum((b.tally for b in scored(Scorer((0, 0, 0.3, 0.4, 0.3)), text)), scoring.Tally())
-    found = scoring.summary(sums, WORDS)
+    found = scoring.summary(sums, Scorer())
     assert (found["perplexity"], found["bits_per_character"]) == (None, None)
     assert "2 of its words" in found["undefined"]
     strange = tmp_path / "strange.txt"
     strange.write_text("who knows\n")
-    only = scoring.summary(next(iter(scored(Scorer(), strange))).tally, WORDS)
+    only = scoring.summary(next(iter(scored(Scorer(), strange))).tally, Scorer())
     assert (only["unknown"], only["tokens"]) == (2, 2)
     assert math.isfinite(only["perplexity"])
     nan: Callable[..., Any] = lambda s: np.full(len(s.ids) + len(s), np.nan)  # noqa: E731
