@@ -6,7 +6,8 @@ MODEL.arpa is imported for us, and read by kenlm (in lexloom's test extra) as it
 ``--peer-bin DIR/build_binary``, as its trie. TEXT has a sentence a line. Runs are interleaved in
 one process; seconds and CPU seconds are for the whole text:
 
-* kenlm: ``for line in lines: model.score(line)``, its fastest way in Python;
+* kenlm: ``for line in lines: model.score(line)``, its fastest way in Python, a number a sentence;
+* kenlm, every token: ``model.full_scores(line)``, which says as much as ours does;
 * ids: ``log_prob`` of sentences that are ids already, as in a store, on all processors;
 * one thread: the same on one;
 * words: from lists of words, the look-up of their ids in Python included.
@@ -70,6 +71,10 @@ def main() -> None:
             name: lambda model=model: [model.score(line) for line in lines]
             for name, model in peers.items()
         }
+        probing = peers["kenlm, probing"]
+        ways["kenlm, probing, every token"] = lambda: [
+            [score for score, _, _ in probing.full_scores(line)] for line in lines
+        ]
         ways["lexloom, ids"] = lambda: table.log_prob(said)
         ways["lexloom, ids, one thread"] = lambda: table._index.log_prob(said)
         ways["lexloom, words"] = lambda: table.log_prob(Sentences.of(vocabulary, words))
