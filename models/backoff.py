@@ -109,6 +109,20 @@ class Table:
             number = longer
         return log_prob[scored]
 
+    def next_log_probs(self, contexts: NDArray[np.int32]) -> NDArray[np.float64]:
+        """(S, V) nats of every entry of the vocabulary after each context; ``<s>`` has -inf.
+
+        Args:
+            contexts: (S, n) ids of the words before, filled on the left with ``<s>``; what is
+                beyond the order of the model has no part.
+        """
+        found = np.empty((len(contexts), int(self.sizes[0])))
+        for row, context in enumerate(contexts):
+            begin = np.flatnonzero(np.append(True, context == BOS))[-1]
+            found[row] = self.next_words(context[max(0, begin - 1) :])
+        with np.errstate(divide="ignore"):
+            return np.log(found)
+
     def next_words(self, context: NDArray[np.integer]) -> NDArray[np.float64]:
         """(V,) the probability of every entry of the vocabulary after a context; they sum to 1.
 

@@ -35,7 +35,17 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from models.backoff import BOS, Table
-from models.family import Inputs, Report, State, Style, Want, WantsNgrams, WantsVocabulary
+from models.decoding import Windowed
+from models.family import (
+    Decoder,
+    Inputs,
+    Report,
+    State,
+    Style,
+    Want,
+    WantsNgrams,
+    WantsVocabulary,
+)
 from models.kneser_ney import FALLBACK, estimate_discounts, interpolate
 from models.text import Sentences
 from models.vocabulary import LM_RESERVED, Vocabulary
@@ -141,6 +151,14 @@ class Ngram:
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
         """(N + S,) see ``models.family.Scores``."""
         return self.table.log_prob(sentences)
+
+    def next_log_probs(self, contexts: NDArray[np.int32]) -> NDArray[np.float64]:
+        """(S, V) see ``models.backoff.Table.next_log_probs``."""
+        return self.table.next_log_probs(contexts)
+
+    def decoder(self, prefixes: Sentences) -> Decoder:
+        """See ``models.family.Predicts``."""
+        return Windowed(self.next_log_probs, self.table.order - 1, prefixes)
 
     def next_words(self, context: NDArray[np.integer]) -> NDArray[np.float64]:
         """(V,) see ``models.backoff.Table.next_words``."""

@@ -28,7 +28,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
+from models.decoding import Windowed
 from models.family import (
+    Decoder,
     FloatArray,
     Inputs,
     Plan,
@@ -249,6 +251,25 @@ class Nplm(nn.Module):
                 nll = F.cross_entropy(y, targets, reduction="none")
             result[index] = -nll.cpu().numpy()
         return result
+
+    def next_log_probs(self, contexts: NDArray[np.int32]) -> NDArray[np.float64]:
+        """The distribution of the next word.
+
+        Args:
+            contexts: (S, context) ids in the order of the text, ``<s>`` where there is no word.
+
+        Returns:
+            (S, V) nats; a row's probabilities sum to 1, ``<s>`` has -inf.
+        """
+        nearest_first = torch.from_numpy(np.ascontiguousarray(contexts[:, ::-1], dtype=np.int64))
+        with torch.inference_mode():
+            y = self.logits(nearest_first.to(self.C.device), torch.float64)
+            found: NDArray[np.float64] = F.log_softmax(y, dim=1).cpu().numpy()
+        return found
+
+    def decoder(self, prefixes: Sentences) -> Decoder:
+        """See ``models.family.Predicts``."""
+        return Windowed(self.next_log_probs, self.config.context, prefixes)
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, M) float32, the features C; NaN for a word that is not in the vocabulary."""

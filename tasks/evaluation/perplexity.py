@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -113,31 +113,56 @@ def tally(
         if part.characters is not None:
             sums += Tally(characters=int(part.characters.sum()))
         for chunk, first in chunks(part.under(vocabulary), size, whole=whole):
-            scores = np.asarray(log_prob(chunk), dtype=np.float64)
-            n, s = len(chunk.ids), len(chunk)
-            if scores.shape != (n + s,):
-                raise ValueError(f"{scores.shape} log-probabilities for {n} tokens and {s} ends")
-            # Rounding may lift a probability a hair above one; NaN fails the comparison too.
-            if not (scores <= 1e-6).all():
-                raise TrainingError(
-                    "the model gives a log-probability that is above 0 or not a number",
-                    remedy="train it again, with a lower learning rate if it has one",
-                )
+            scores = checked(log_prob(chunk), chunk)
+            n = len(chunk.ids)
             here = surfaces[first : first + n]
             unknown = chunk.ids == vocabulary.unknown
-            positions = np.arange(n) + np.repeat(np.arange(s), np.diff(chunk.starts))
-            sums += Tally(
-                tokens=n,
-                ends=s,
-                unknown=int(unknown.sum()),
-                impossible=int(np.isneginf(scores).sum()),
-                nll=-float(scores.sum()),
-                nll_unknown=-float(scores[positions[unknown]].sum()),
-                spelling_bytes=int(spelling[here[unknown]].sum()),
-            )
+            spelt = int(spelling[here[unknown]].sum())
+            sums += replace(tally_of(chunk, scores, vocabulary), spelling_bytes=spelt)
             done += n
             progress(done, text.n_tokens, "tokens")
     return sums
+
+
+def checked(scores: NDArray[np.float64], text: Sentences) -> NDArray[np.float64]:
+    """What a model gave for a text, if it can be log-probabilities of it.
+
+    Raises:
+        TrainingError: one is above 0 or not a number.
+        ValueError: there is another number of them than N + S.
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    n, s = len(text.ids), len(text)
+    if scores.shape != (n + s,):
+        raise ValueError(f"{scores.shape} log-probabilities for {n} tokens and {s} ends")
+    # Rounding may lift a probability a hair above one; NaN fails the comparison too.
+    if not (scores <= 1e-6).all():
+        raise TrainingError(
+            "the model gives a log-probability that is above 0 or not a number",
+            remedy="train it again, with a lower learning rate if it has one",
+        )
+    return scores
+
+
+def tally_of(text: Sentences, scores: NDArray[np.float64], vocabulary: Vocabulary) -> Tally:
+    """The sums of a scored text; what its characters and its spelling come to is not known here.
+
+    Args:
+        text: S sentences with N tokens under the vocabulary.
+        scores: (N + S,) of a model.
+        vocabulary: of the model.
+    """
+    n, s = len(text.ids), len(text)
+    unknown = text.ids == vocabulary.unknown
+    positions = np.arange(n) + np.repeat(np.arange(s), np.diff(text.starts))
+    return Tally(
+        tokens=n,
+        ends=s,
+        unknown=int(unknown.sum()),
+        impossible=int(np.isneginf(scores).sum()),
+        nll=-float(scores.sum()),
+        nll_unknown=-float(scores[positions[unknown]].sum()),
+    )
 
 
 class Heard:
