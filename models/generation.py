@@ -84,7 +84,7 @@ def narrowed(log_probs: NDArray[np.float64], how: Sampling, unknown: int) -> NDA
         unknown: the id of ``<unk>``, -1 where there is none.
 
     Raises:
-        ValueError: a row leaves nothing to draw: the model holds nothing but ``<unk>`` for possible.
+        ValueError: a row leaves nothing to draw: nothing but ``<unk>`` is possible.
     """
     log_probs = np.array(log_probs, dtype=np.float64)
     if np.isnan(log_probs).any():
@@ -124,7 +124,8 @@ def drawn(probabilities: NDArray[np.float64], uniform: NDArray[np.float64]) -> N
     found = (sums <= (uniform * sums[:, -1])[:, None]).sum(axis=1)
     # Rounding may carry a number just below 1 beyond the last word that is possible.
     last = probabilities.shape[1] - 1 - (probabilities[:, ::-1] > 0).argmax(axis=1)
-    return np.minimum(found, last).astype(np.int32)
+    ids: NDArray[np.int32] = np.minimum(found, last).astype(np.int32)
+    return ids
 
 
 def generate(

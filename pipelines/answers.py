@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -17,9 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from models.expressions import signed_words
-from models.family import Scores
 from models.tables import Choice
-from models.text import Sentences
 from models.vectors import Method
 from models.word_vectors import UnknownWord
 from pipelines.cli_common import UNFOLDED
@@ -142,39 +138,6 @@ def rank(
     return len(closer) + 1, closer
 
 
-def surprise(opened: OpenedModel, text: str) -> dict[str, Any]:
-    """The perplexity of a text, and the log-probability of each of its words in nats.
-
-    Raises:
-        InputError: the model gives no probability of text, or the text has no words.
-    """
-    model = opened.model
-    if not isinstance(model, Scores):
-        raise InputError(
-            "this model gives no probability of text",
-            where=opened.reference,
-            remedy="ask a language model, such as ngram or nplm",
-        )
-    lines = opened.text.sentences(text)
-    if not lines:
-        raise InputError("there are no words in this text", where="TEXT")
-    vocabulary = model.vocabulary
-    scores = model.log_prob(Sentences.of(vocabulary, lines))
-    tokens = [token for line in lines for token in (*line, "</s>")]
-    known = [token in vocabulary or token == "</s>" for token in tokens]
-    return {
-        "perplexity": math.exp(-float(scores.mean())),
-        "scored": len(tokens),
-        "unknown": known.count(False),
-        "sentence_ends_counted": True,
-        "vocabulary": vocabulary.hash,
-        "words": [
-            {"word": token, "log_prob": float(score), "known": is_known}
-            for token, score, is_known in zip(tokens, scores, known, strict=True)
-        ],
-    }
-
-
 def from_stdin() -> str:
     """The text of standard input.
 
@@ -259,24 +222,6 @@ def rank_line(place: int, closer: Sequence[str], k: int) -> str:
     shown, more = ", ".join(closer[:k]), len(closer) - k
     rest = f" and {more:,} more" if more > 0 else ""
     return f"rank {place:,}" + (f"; nearer: {shown}{rest}" if shown else "")
-
-
-def surprise_table(answer: Mapping[str, Any]) -> RenderableType:
-    """Log-probabilities, a row a word."""
-    scored, unknown = answer["scored"], answer["unknown"]
-    rows = [
-        (
-            row["word"],
-            Text(f"{row['log_prob']:.3f}", justify="right"),
-            "" if row["known"] else "<unk>",
-        )
-        for row in answer["words"]
-    ]
-    return Group(
-        Text(f"perplexity {answer['perplexity']:,.1f}", "bold"),
-        Text(f"over {scored} tokens, sentence ends counted, {unknown} unknown scored as <unk>"),
-        _table("word", "log-probability", "", rows=rows),
-    )
 
 
 def versions_table(versions: Sequence[Version]) -> RenderableType:

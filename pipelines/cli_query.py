@@ -1,8 +1,9 @@
-"""The commands that ask a model: about its word vectors, and how it finds a text."""
+"""The commands that ask a model: about its word vectors, how it finds a text, and for text."""
 
 from __future__ import annotations
 
 import enum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,7 +21,8 @@ from pipelines.cli_common import (
 )
 
 query = typer.Typer(
-    help="Ask a model: neighbours, analogies, similarity, odd one out, rank, perplexity.",
+    help="Ask a model: neighbours, analogies, similarity, odd one out, rank; perplexity, scores "
+    "of a text, text that it makes.",
     no_args_is_help=True,
 )
 
@@ -30,6 +32,13 @@ class Method(enum.StrEnum):
 
     add = "3cosadd"
     mul = "3cosmul"
+
+
+class Row(enum.StrEnum):
+    """What a row of scores is."""
+
+    token = "token"
+    sentence = "sentence"
 
 
 # --- questions ------------------------------------------------------------------------------
@@ -163,16 +172,102 @@ def rank(
 @query.command()
 def perplexity(
     model: Model,
-    text: Annotated[str, typer.Argument(help="Text, or - for standard input")],
+    text: Annotated[str | None, typer.Argument(help="Text, or - for standard input")] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--file", metavar="FILE", help="Score a file, packed or not, without its words"
+        ),
+    ] = None,
     home: Home = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """How surprised the model is by a text, word by word."""
+    """How surprised the model is by a text: word by word, or by all of a file."""
+    if (text is None) == (file is None):
+        raise typer.BadParameter("give either a TEXT or a --file")
     settings, _ = begin(verbose)
-    from pipelines import answers
+    from pipelines import answers, scoring
     from tasks.registry import open_model
 
-    given = answers.from_stdin() if text == "-" else text
-    answer = answers.surprise(open_model(model, settings.tracking_uri), given)
-    print_json(answer) if as_json else out().print(answers.surprise_table(answer))
+    if file is not None:
+        answer = scoring.surprise_of_file(open_model(model, settings.tracking_uri), file)
+        print_json(answer) if as_json else out().print(scoring.totals(answer), highlight=False)
+        return
+    given = answers.from_stdin() if text == "-" else str(text)
+    answer = scoring.surprise(open_model(model, settings.tracking_uri), given)
+    print_json(answer) if as_json else out().print(scoring.surprise_table(answer), highlight=False)
+
+
+@query.command()
+def score(
+    model: Model,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Raw text, packed or not, or - for standard input")
+    ],
+    target: Annotated[Path, typer.Option("--out", help="Parquet file to write")],
+    by: Annotated[Row, typer.Option("--by", help="What a row is")] = Row.token,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Write the log-probability of every token, or of every sentence, of a file as Parquet."""
+    settings, console = begin(verbose)
+    from pipelines import scoring
+    from pipelines.console import Watch
+    from tasks.registry import open_model
+    from tasks.scoring import language_model, summary, write_scores
+
+    opened = open_model(model, settings.tracking_uri)
+    with Watch(console) as watch, watch.doing("score"):
+        sums = write_scores(
+            opened, file, target, by.value, lambda done: watch.advance("score", done, 0, "tokens")
+        )
+    answer = summary(language_model(opened), sums)
+    if as_json:
+        print_json({"out": str(target), "by": by.value, **answer})
+    else:
+        line = scoring.written_line(target, by.value, answer)
+        out().print(line, highlight=False, soft_wrap=True)
+
+
+@query.command()
+def generate(
+    model: Model,
+    prefix: Annotated[
+        str, typer.Option("--prefix", help="Beginning of a sentence to go on from")
+    ] = "",
+    count: Annotated[int, typer.Option("--count", "-n", help="Texts to make")] = 1,
+    length: Annotated[int, typer.Option("--length", help="Words to add, at most")] = 50,
+    seed: Annotated[int, typer.Option("--seed", help="Of all texts: text i is ever the same")] = 1,
+    temperature: Annotated[
+        float,
+        typer.Option("--temperature", help="0: always the likeliest word; 1: as the model is"),
+    ] = 1.0,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", help="Draw among so many words; none: among all")
+    ] = None,
+    top_p: Annotated[
+        float, typer.Option("--top-p", help="Draw among the likeliest that hold this probability")
+    ] = 1.0,
+    unknown: Annotated[bool, typer.Option("--unknown", help="<unk> may be drawn as well")] = False,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Text that the model makes, a line each; it goes on until a sentence end or for --length."""
+    settings, console = begin(verbose)
+    from pipelines import scoring
+    from tasks.generation import make_texts
+    from tasks.registry import open_model
+
+    how = scoring.sampling(temperature, top_k, top_p, unknown)
+    opened = open_model(model, settings.tracking_uri)
+    made, unheard = make_texts(opened, prefix, count, how=how, length=length, seed=seed)
+    if unheard:
+        console.print(f"  {unheard} of the prefix unknown to the model, taken for <unk>")
+    if as_json:
+        print_json(scoring.made_json(made, unheard))
+    else:
+        for text in made:
+            out().print(text.text, highlight=False, markup=False, soft_wrap=True)

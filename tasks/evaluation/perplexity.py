@@ -45,7 +45,7 @@ class Tally:
         unknown: tokens that are not in the vocabulary.
         impossible: tokens and ends with the probability zero.
         nll: summed negative log-probability of everything, in nats.
-        nll_unknown: the part of it that fell on unknown tokens.
+        nll_known: the part of it that fell on known tokens and on ends.
         characters: of the text as it was written, sentence ends included; 0 where not known.
         spelling_bytes: UTF-8 bytes of the unknown tokens, and one each for their ends.
     """
@@ -55,7 +55,7 @@ class Tally:
     unknown: int = 0
     impossible: int = 0
     nll: float = 0.0
-    nll_unknown: float = 0.0
+    nll_known: float = 0.0
     characters: int = 0
     spelling_bytes: int = 0
 
@@ -71,8 +71,7 @@ class Tally:
     def perplexity_of_known(self) -> float | None:
         """Over known tokens and sentence ends; None if it has no finite value."""
         known = self.tokens + self.ends - self.unknown
-        nll = self.nll - self.nll_unknown
-        return _exp(nll / known) if known and math.isfinite(nll) else None
+        return _exp(self.nll_known / known) if known and math.isfinite(self.nll_known) else None
 
     @property
     def bits_per_character(self) -> float:
@@ -161,7 +160,7 @@ def tally_of(text: Sentences, scores: NDArray[np.float64], vocabulary: Vocabular
         unknown=int(unknown.sum()),
         impossible=int(np.isneginf(scores).sum()),
         nll=-float(scores.sum()),
-        nll_unknown=-float(scores[positions[unknown]].sum()),
+        nll_known=-float(np.delete(scores, positions[unknown]).sum()),
     )
 
 
@@ -288,7 +287,7 @@ def measure(
     if sums.impossible:
         undefined = f"the model holds {sums.impossible} tokens for impossible"
     uncounted = "" if sums.characters else "the characters of the text are not known"
-    terms = {**_terms(vocabulary, crosses), **_counts(sums), "text": source}
+    terms = {**terms_of(vocabulary, crosses), **_counts(sums), "text": source}
     context = "context across sentences" if crosses else "no context across sentences"
     policy = f"{terms['unknown_share']:.2%} {POLICY}, {context}, {DIRECTION}"
 
@@ -344,7 +343,7 @@ def _baseline(value: float | None, trained: bool) -> Baseline:
     return Baseline("uniform", value, "every entry but <s> equally likely")
 
 
-def _terms(vocabulary: Vocabulary, crosses: bool) -> dict[str, Any]:
+def terms_of(vocabulary: Vocabulary, crosses: bool) -> dict[str, Any]:
     """On what terms a figure is: two perplexities compare only on the same."""
     return {
         "vocabulary": vocabulary.hash,

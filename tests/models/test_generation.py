@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,13 +13,9 @@ from scipy.stats import chisquare
 from models.decoding import Windowed
 from models.family import Decoder, LanguageModel, Predicts
 from models.generation import TEXTS_AT_ONCE, Sampling, drawn, generate, narrowed
-from models.mixture import Config as MixtureConfig
-from models.mixture import Mixture
-from models.ngram import Config as NgramConfig
-from models.nplm import Config as NplmConfig
 from models.text import Sentences
 from models.vocabulary import LM_RESERVED, Vocabulary
-from tests.tasks.trained import inputs, sentences
+from tests.tasks.speaking import speaking
 
 P = np.log([[0.1, 1e-300, 0.2, 0.4, 0.2, 0.1]])
 P[0, 1] = -np.inf
@@ -99,30 +94,7 @@ def test_what_is_no_way_to_draw(how: dict[str, float], problem: str) -> None:
 # --- whole texts ------------------------------------------------------------------------------
 
 
-def trained() -> dict[str, LanguageModel]:
-    """An n-gram model, a neural one and both mixed, under one vocabulary."""
-    models = []
-    for config in (
-        NgramConfig(order=3, min_count=1),
-        NplmConfig(context=2, embedding=8, hidden=8, min_count=1, max_size=None),
-    ):
-        data = inputs(config, sentences())
-        model = config.build(data, seed=1)
-        if isinstance(config, NgramConfig):
-            model.fit(data)  # type: ignore[union-attr]
-        models.append(model)
-    mixed = MixtureConfig(
-        parts=tuple(m.config for m in models), weights=(0.7, 0.3), names=("a", "b"),
-        contents=("", ""),
-    )  # fmt: skip
-    return {
-        "ngram": models[0],
-        "nplm": models[1],
-        "mixture": Mixture(mixed, models[0].vocabulary, models),
-    }
-
-
-MODELS = trained()
+MODELS = speaking()
 
 
 @pytest.fixture(params=list(MODELS))
@@ -134,7 +106,10 @@ def prefixes(model: LanguageModel, *texts: str) -> Sentences:
     return Sentences.of(model.vocabulary, [text.split() for text in texts])
 
 
-def texts(model: LanguageModel, begun: Sentences, how: Sampling = Sampling(), **kw: int) -> list:
+PLAIN = Sampling()
+
+
+def texts(model: LanguageModel, begun: Sentences, how: Sampling = PLAIN, **kw: int) -> list:
     assert isinstance(model, Predicts)
     asked = {"length": 12, "seed": 7, "unknown": model.vocabulary.unknown, **kw}
     return generate(model, begun, how=how, **asked)
@@ -230,7 +205,7 @@ def test_what_leaves_nothing_to_draw() -> None:
     with pytest.raises(ValueError, match="nothing but <unk> for possible"):
         generate(only, begun, how=Sampling(), **asked)  # type: ignore[arg-type]
     with np.errstate(all="raise"):
-        (a, b) = generate(only, begun, how=Sampling(unknown=True), **asked)  # type: ignore[arg-type]
+        (a, _) = generate(only, begun, how=Sampling(unknown=True), **asked)  # type: ignore[arg-type]
     assert (a.ids.tolist(), a.ended, a.log_prob) == ([0, 0, 0], False, 0.0)
     (c, _) = generate(Only("</s>"), begun, how=Sampling(0.0), **asked)  # type: ignore[arg-type]
     assert (c.ids.tolist(), c.ended) == ([], True)
@@ -241,4 +216,3 @@ def test_what_leaves_nothing_to_draw() -> None:
     with pytest.raises(ValueError, match="not a number"):
         narrowed(np.array([[np.nan, 0.0]]), Sampling(), -1)
     assert generate(only, prefixes(only), how=Sampling(), **asked) == []  # type: ignore[arg-type]
-    assert replace(Sampling(), top_k=1).top_p == 1

@@ -1,0 +1,258 @@
+"""Running text scored: as the model scores it, in any pieces, and nothing hidden."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from models.text import Sentences
+from pipelines import scoring as answers
+from tasks import scoring
+from tasks.errors import ConfigError, InputError
+from tasks.evaluation.perplexity import measure
+from tasks.evaluation.sets import read_text
+from tasks.generation import make_texts, written
+from tasks.models import TextPipeline
+from tasks.normalize import Normalize
+from tasks.registry import OpenedModel, open_model
+from tasks.scoring import read_lines, write_scores
+from tasks.tokenize import Tokenize
+from tests.tasks.speaking import NGRAM, speaking, trained, write_folder
+from tests.tasks.trained import TEXT, sentences
+
+MODELS = speaking()
+LINES = [" ".join(words) for words in sentences(60, seed=9)]
+LINES[7] += " gannets"
+LINES.insert(11, "")
+
+
+@pytest.fixture(params=list(MODELS))
+def opened(request: pytest.FixtureRequest) -> OpenedModel:
+    return asked(MODELS[request.param])
+
+
+def asked(model: Any, text: TextPipeline = TEXT) -> OpenedModel:
+    return OpenedModel(model, text, Path(), "model/1", None, {})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(LINES), "utf-8")
+    return path
+
+
+def test_a_file_comes_to_what_its_text_and_an_evaluation_come_to(
+    opened: OpenedModel, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = answers.surprise_of_file(opened, str(file))
+    shown = answers.surprise(opened, "\n".join(LINES))
+    words = shown.pop("words")
+    assert shown == whole
+    assert whole["unknown"] == sum(not word["known"] for word in words) == 1
+    assert whole["nats"] == pytest.approx(-sum(word["log_prob"] for word in words))
+    text, source = read_text(file, opened.text)
+    score, bits = measure("x", opened.model, text, source=source)
+    assert whole["perplexity"] == pytest.approx(score.value, rel=1e-12)
+    assert whole["bits_per_character"] == pytest.approx(bits.value, rel=1e-12)
+    assert whole["perplexity_of_known"] == pytest.approx(score.details["perplexity_of_known"])
+    assert whole["vocabulary"] == score.details["vocabulary"]
+    monkeypatch.setattr(scoring, "LINES", 7)
+    pieces = answers.surprise_of_file(opened, str(file))
+    assert pieces == {
+        name: pytest.approx(value, rel=1e-12) if isinstance(value, float) else value
+        for name, value in whole.items()
+    }
+
+
+@pytest.mark.parametrize("lines", [7, 4096])
+def test_the_scores_in_a_file_add_up(
+    opened: OpenedModel, file: Path, tmp_path: Path, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scoring, "LINES", lines)
+    vocabulary = opened.model.vocabulary
+    tables = {}
+    for by in ("token", "sentence"):
+        out = tmp_path / f"{by}.parquet"
+        sums = write_scores(opened, str(file), out, by)  # type: ignore[arg-type]
+        totals = scoring.summary(scoring.language_model(opened), sums)
+        assert totals == answers.surprise_of_file(opened, str(file))
+        tables[by] = pq.read_table(out)
+        about = json.loads(tables[by].schema.metadata[b"lexloom"])
+        assert about["vocabulary"] == vocabulary.hash
+        assert (about["model"], about["sentence_ends_counted"]) == ("model/1", True)
+    tokens, rows = tables["token"].to_pydict(), tables["sentence"].to_pydict()
+    assert -math.fsum(tokens["log_prob"]) == pytest.approx(totals["nats"], rel=1e-12)
+    np.testing.assert_allclose(
+        np.bincount(tokens["sentence"], tokens["log_prob"]), rows["log_prob"], atol=1e-9
+    )
+    texts = opened.text.sentences("\n".join(LINES))
+    assert [token for t in texts for token in (*t, "</s>")] == tokens["token"]
+    assert rows["tokens"] == [len(t) for t in texts]
+    assert rows["unknown"][7] == sum(rows["unknown"]) == sum(tokens["unknown"]) == 1
+    assert rows["characters"] == [len(line) + 1 for line in LINES if line]
+    assert rows["sentence"] == list(range(len(texts)))
+    assert tokens["position"][: len(texts[0]) + 2] == [*range(len(texts[0]) + 1), 0]
+    assert tokens["id"] == [int(vocabulary.id(t)) if t != "</s>" else 2 for t in tokens["token"]]
+    alone = scoring.language_model(opened).log_prob(Sentences.of(vocabulary, [texts[20]]))
+    at = tokens["sentence"].index(20)
+    np.testing.assert_allclose(tokens["log_prob"][at : at + len(alone)], alone, atol=1e-9)
+
+
+def test_a_file_is_read_packed_from_a_pipe_and_with_any_line_ends(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = list(read_lines(str(file)))
+    assert expected == LINES
+    packed = tmp_path / "text.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    assert list(read_lines(str(packed))) == expected
+    ends = tmp_path / "ends.txt"
+    ends.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(LINES[:5]).encode() + b"\rmore\r\n")
+    assert list(read_lines(str(ends))) == [*LINES[:5], "more"]
+    stdin = SimpleNamespace(buffer=io.BytesIO(file.read_bytes()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert list(read_lines("-")) == expected
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        list(read_lines(str(tmp_path / "none")))
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        list(read_lines(str(tmp_path)))
+    broken = tmp_path / "broken.txt"
+    broken.write_bytes(b"good\nb\xffd\n")
+    with pytest.raises(InputError, match=r"broken.txt, line 2: not UTF-8 at byte 2"):
+        list(read_lines(str(broken)))
+    cut = tmp_path / "cut.gz"
+    cut.write_bytes(gzip.compress(b"text " * 10_000)[:-20])
+    with pytest.raises(InputError, match="damaged or was cut off"):
+        list(read_lines(str(cut)))
+
+
+@pytest.mark.parametrize("empty", ["", "\n\n", " \t\n"])
+def test_a_text_without_words_is_refused(opened: OpenedModel, empty: str, tmp_path: Path) -> None:
+    file, out = tmp_path / "empty.txt", tmp_path / "scores.parquet"
+    file.write_text(empty)
+    out.write_bytes(b"before")
+    for ask in (
+        lambda: answers.surprise(opened, empty),
+        lambda: answers.surprise_of_file(opened, str(file)),
+        lambda: write_scores(opened, str(file), out, "token"),
+    ):
+        with pytest.raises(InputError, match="no words in this text"):
+            ask()
+    assert out.read_bytes() == b"before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.txt", "scores.parquet"]
+
+
+def test_a_text_of_unknown_words_alone_has_figures(opened: OpenedModel) -> None:
+    found = answers.surprise(opened, "gannets puffins\nskuas")
+    assert (found["tokens"], found["unknown"], found["unknown_share"]) == (3, 3, 1.0)
+    # What is known are the sentence ends.
+    ends = [word["log_prob"] for word in found["words"] if word["word"] == "</s>"]
+    assert found["perplexity_of_known"] == pytest.approx(math.exp(-np.mean(ends)))
+    assert math.isfinite(found["perplexity"])
+    assert found["spelling_bytes"] == 8 + 8 + 6
+
+
+def test_an_infinite_perplexity_is_said_not_shown(tmp_path: Path) -> None:
+    model = trained(NGRAM)
+    sure = SimpleNamespace(
+        config=model.config, vocabulary=model.vocabulary, state=model.state,
+        log_prob=lambda s: np.where(np.insert(s.ids, s.starts[1:], 2) == 0, -np.inf, -1.0),
+    )  # fmt: skip
+    found = answers.surprise(asked(sure), "the cat gannet")
+    assert (found["perplexity"], found["bits_per_character"], found["nats"]) == (None,) * 3
+    assert (found["impossible"], found["perplexity_of_known"]) == (1, pytest.approx(math.e))
+    assert [word["log_prob"] for word in found["words"]] == [-1, -1, None, -1]
+    json.loads(json.dumps(found, allow_nan=False))
+    line = answers.totals(found).plain
+    assert line.startswith("perplexity is infinite: the model holds 1 of 4 tokens")
+
+
+def test_a_line_without_tokens_is_no_sentence_and_counts_no_characters() -> None:
+    pipeline = TextPipeline(Normalize(), Tokenize())
+    sentences, characters = pipeline.sentences_and_characters("the cat\n\u0001\u0002\nsat")
+    assert len(sentences) == len(characters)
+
+
+def test_a_model_without_probabilities_is_refused() -> None:
+    vectors = SimpleNamespace(config=None, vocabulary=None, state=dict)
+    with pytest.raises(InputError, match="gives no probability of text"):
+        answers.surprise(asked(vectors), "the")
+
+
+# --- text that a model makes ------------------------------------------------------------------
+
+
+def make(opened: OpenedModel, prefix: str = "", count: int = 3, **asked: Any) -> Any:
+    length, seed = asked.pop("length", 9), asked.pop("seed", 1)
+    how = answers.sampling(
+        asked.get("temperature", 1.0), asked.get("top_k"), asked.get("top_p", 1.0), False
+    )
+    return make_texts(opened, prefix, count, how=how, length=length, seed=seed)
+
+
+def test_texts_go_on_from_a_prefix_through_the_pipeline_of_the_model(tmp_path: Path) -> None:
+    folder = write_folder(
+        tmp_path / "model", MODELS["mixture"], TextPipeline(Normalize(lowercase=True), Tokenize())
+    )
+    opened = open_model(str(folder), "sqlite://")
+    made, unknown = make(opened, "The  CAT gannets")
+    assert unknown == 1
+    for text in made:
+        assert text.prefix == ("the", "cat", "gannets")
+        assert text.text.split() == ["the", "cat", "gannets", *text.tokens]
+        assert "<unk>" not in text.tokens
+        assert text.ended or len(text.tokens) == 9
+    assert made == make(opened, "The  CAT gannets", 3)[0]
+    assert made[:2] == make(opened, "The  CAT gannets", 2)[0]
+    assert made != make(opened, "The  CAT gannets", 3, seed=2)[0]
+
+
+@pytest.mark.parametrize(
+    ("how", "problem"),
+    [
+        ({"temperature": -1.0}, "temperature is a number from 0 on"),
+        ({"temperature": math.nan}, "temperature"),
+        ({"top_k": 0}, "top-k is 1 or more"),
+        ({"top_p": 0.0}, "top-p is a share"),
+        ({"top_p": 1.5}, "top-p is a share"),
+        ({"length": 0}, "length is 1 or more words, not 0"),
+        ({"seed": -1}, "seed is 0 or more"),
+        ({"count": 0}, "count is 1 or more texts, not 0"),
+    ],
+)
+def test_what_cannot_be_asked_for(how: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        make(asked(MODELS["ngram"]), **how)
+
+
+def test_a_prefix_is_one_sentence() -> None:
+    with pytest.raises(InputError, match="one sentence, and these are 2"):
+        make(asked(MODELS["ngram"]), "the cat\nthe river")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tokens", "text"),
+    [
+        ("words", ["the", "cat", "<unk>"], "the cat <unk>"),
+        ("bpe", ["▁the", "▁c", "at", "."], "the cat."),
+        ("wordpiece", ["the", "c", "##at", "."], "the cat ."),
+        ("characters", ["t", "o", "▁", "m", "é"], "to mé"),
+        ("bytes", ["<0xC3>", "<0xA9>", "<0x20>", "<0xC3>"], "é \ufffd"),
+    ],
+)
+def test_tokens_are_written_as_text(scheme: Any, tokens: list[str], text: str) -> None:
+    assert written(tokens, Tokenize(scheme)) == text
