@@ -17,6 +17,7 @@ from tasks.evaluation.compare import Difference, Spread, differences, spreads
 from tasks.evaluation.lexicon import Words
 from tasks.evaluation.names import Kind, files_of, find_set
 from tasks.evaluation.score import show, shown_range
+from tasks.evaluation.significance import TextDifference, text_differences
 from tasks.registry import OpenedModel
 
 
@@ -27,12 +28,12 @@ class Comparison:
     Attributes:
         models: what they are called, with their scores.
         spreads: of every score over the models; empty of one model.
-        differences: between two models; empty of any other number.
+        differences: between two models, on sets and on texts; empty of any other number.
     """
 
     models: Mapping[str, tuple[Score, ...]]
     spreads: tuple[Spread, ...] = ()
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[Difference | TextDifference, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """One model with its scores; of several models also what is between them."""
@@ -77,7 +78,7 @@ def compare(
     }
     if len(models) == 1:
         return Comparison(models)
-    found = list[Difference]()
+    found = list[Difference | TextDifference]()
     if len(opened) == 2 and any(sets.values()):
         words = Words(opened[0].model), Words(opened[1].model)
         for kind, references in sets.items():
@@ -85,6 +86,10 @@ def compare(
                 name, path = find_set(reference, kind, folder)
                 files = files_of(path) if path.is_dir() else {"all": path}
                 found += differences(kind, name, files, words, restrict)
+    if len(opened) == 2:
+        first, second = models.values()
+        for path in texts:
+            found += text_differences(opened, path, (first, second), progress)
     return Comparison(models, spreads([*models.values()]), tuple(found))
 
 
@@ -118,6 +123,6 @@ def comparison_table(comparison: Comparison) -> RenderableType:
             notes.append(Text(f"* {spread.name}: {spread.reason}", "italic"))
     between = " less ".join(comparison.models)
     for difference in comparison.differences:
-        covered = f"{difference.scored:,} of {difference.total:,} covered by both"
-        notes.append(Text(f"{difference.name}: {between} {difference.shown}, {covered}"))
+        told = ", ".join(filter(None, [difference.shown, difference.covered]))
+        notes.append(Text(f"{difference.name}: {between} {told}"))
     return Group(table, *notes)

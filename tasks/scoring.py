@@ -106,6 +106,7 @@ class Block:
         text: the same under the vocabulary of the model.
         scores: (N + S,) nats of every token, and of the end after those of each sentence.
         characters: (S,) of each sentence as it was written, its end included.
+        spelling: (N,) UTF-8 bytes of the unknown tokens and one for their end; 0 for the others.
         unknown: the id of an unknown word.
         tally: the sums.
     """
@@ -114,6 +115,7 @@ class Block:
     text: Sentences
     scores: NDArray[np.float64]
     characters: NDArray[np.int64]
+    spelling: NDArray[np.int64]
     unknown: int
     tally: Tally
 
@@ -162,19 +164,18 @@ def _scored(
     if reads_on(model):
         text = replace(text, documents=np.array([0, len(text)]))
     scores = checked(model.log_prob(text), text)
+    spelling = np.zeros(len(text.ids), np.int64)
+    unknown = text.ids == vocabulary.unknown
+    flat = itertools.chain.from_iterable(tokens)
+    spelling[unknown] = [
+        len(word.encode("utf-8", "surrogatepass")) + 1 for word in itertools.compress(flat, unknown)
+    ]
     sums = replace(
         tally_of(text, scores, vocabulary),
         characters=int(characters.sum()),
-        spelling_bytes=_spelling(tokens, text.ids == vocabulary.unknown),
+        spelling_bytes=int(spelling.sum()),
     )
-    return Block(tokens, text, scores, characters, vocabulary.unknown, sums)
-
-
-def _spelling(tokens: Sequence[Sequence[str]], unknown: NDArray[np.bool_]) -> int:
-    """UTF-8 bytes of the unknown tokens, and one each for their ends."""
-    flat = itertools.chain.from_iterable(tokens)
-    spelt = itertools.compress(flat, unknown)
-    return sum(len(word.encode("utf-8", "surrogatepass")) + 1 for word in spelt)
+    return Block(tokens, text, scores, characters, spelling, vocabulary.unknown, sums)
 
 
 def summary(model: LanguageModel, sums: Tally) -> dict[str, Any]:
