@@ -275,6 +275,10 @@ def evaluate(
     text: Annotated[
         list[Path] | None, typer.Option("--text", metavar="FILE", help="Raw text, for perplexity")
     ] = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option("--split", metavar="SPLIT", help="Of their corpus, valid or test"),
+    ] = None,
     restrict: Annotated[
         int, typer.Option(min=1, help="Analogies look at so many of the most frequent words")
     ] = 300_000,
@@ -283,9 +287,10 @@ def evaluate(
     verbose: Verbose = False,
 ) -> None:
     """Score models on files: coverage, policy, baseline; of several, spread and difference."""
-    if not (similarity or analogy or categorization or outliers or text):
+    if not (similarity or analogy or categorization or outliers or text or split):
         raise typer.BadParameter(
-            "give at least one of --similarity, --analogy, --categorization, --outliers and --text"
+            "give at least one of --similarity, --analogy, --categorization, --outliers, --text "
+            "and --split"
         )
     settings, console = begin(verbose)
     from pipelines.console import Watch
@@ -293,6 +298,7 @@ def evaluate(
     with Watch(console) as watch, watch.doing("evaluate"):
         from pipelines.comparison import compare, comparison_table
         from tasks.registry import open_model
+        from tasks.store import Store
 
         compared = compare(
             [open_model(model, settings.tracking_uri) for model in dict.fromkeys(models)],
@@ -306,6 +312,8 @@ def evaluate(
             text or (),
             restrict,
             lambda done, total, unit: watch.advance("evaluate", done, total, unit),
+            splits=split or (),
+            store=Store(settings.store, settings.home / "cache"),
         )
     if as_json:
         print_json(compared.to_json())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,20 @@ from rich.text import Text
 
 from models.family import Progress
 from tasks.evaluation import Score, evaluate_files
+from tasks.evaluation.by_sentence import (
+    SentenceScores,
+    of_file,
+    of_tokens,
+    scores_on_split,
+    tokens_of,
+)
 from tasks.evaluation.compare import Difference, Spread, differences, spreads
 from tasks.evaluation.lexicon import Words
 from tasks.evaluation.names import Kind, files_of, find_set
 from tasks.evaluation.score import show, shown_range
 from tasks.evaluation.significance import TextDifference, text_differences
 from tasks.registry import OpenedModel
+from tasks.store import Store
 
 
 @dataclass(frozen=True)
@@ -57,8 +66,21 @@ def compare(
     texts: Sequence[Path],
     restrict: int,
     progress: Progress,
+    *,
+    splits: Sequence[str] = (),
+    store: Store | None = None,
 ) -> Comparison:
     """Score models on sets and texts, and hold them against each other.
+
+    Args:
+        opened: the models.
+        sets: names and paths, by kind.
+        folder: where named sets lie.
+        texts: files of raw text.
+        restrict: analogies look at so many of the most frequent words.
+        progress: told about tokens and questions.
+        splits: of the models' corpora; their scores there are those of the registry.
+        store: that holds the splits.
 
     Raises:
         InputError: a set cannot be found or used, or a model cannot answer what is asked.
@@ -74,6 +96,7 @@ def compare(
             restrict=restrict,
             progress=progress,
         )
+        + tuple(score for split in splits for score in scores_on_split(one, split))
         for one in opened
     }
     if len(models) == 1:
@@ -89,8 +112,24 @@ def compare(
     if len(opened) == 2:
         first, second = models.values()
         for path in texts:
-            found += text_differences(opened, path, (first, second), progress)
+            name, sides = path.name.partition(".")[0], partial(_on_file, opened, path, progress)
+            found += text_differences(name, (first, second), sides)
+        for split in splits:
+            on_split = partial(_on_split, opened, split, store, progress)
+            found += text_differences(split, (first, second), on_split)
     return Comparison(models, spreads([*models.values()]), tuple(found))
+
+
+def _on_file(opened: Sequence[OpenedModel], path: Path, progress: Progress) -> list[SentenceScores]:
+    return [of_file(one, path, progress) for one in opened]
+
+
+def _on_split(
+    opened: Sequence[OpenedModel], split: str, store: Store | None, progress: Progress
+) -> list[SentenceScores]:
+    if store is None:
+        raise TypeError("a split lies in a store")
+    return [of_tokens(one, tokens_of(store, one, split), progress) for one in opened]
 
 
 def _bands(score: Score) -> Iterator[str]:

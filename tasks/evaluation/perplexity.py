@@ -107,7 +107,7 @@ def tally(
     """
     sums, done = Tally(), 0
     for part in text.partitions:
-        spelling = _spelling(part)
+        spelling = spelling_of(part)
         surfaces = part.text.ids
         if part.characters is not None:
             sums += Tally(characters=int(part.characters.sum()))
@@ -221,7 +221,7 @@ def chunks(text: Sentences, size: int, *, whole: bool = False) -> Iterator[tuple
         begin = end
 
 
-def _spelling(part: TokenPartition) -> NDArray[np.int64]:
+def spelling_of(part: TokenPartition) -> NDArray[np.int64]:
     """For every type its UTF-8 bytes with their end."""
     sizes = [len(word.encode("utf-8", "surrogatepass")) + 1 for word in part.types]
     return np.array(sizes, dtype=np.int64)

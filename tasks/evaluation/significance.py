@@ -22,67 +22,21 @@ Shapes: ``S`` sentences, ``R`` resamples.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.family import Progress
 from tasks.evaluation import bootstrap
+from tasks.evaluation.by_sentence import SentenceScores
 from tasks.evaluation.perplexity import LARGEST, RUNS
 from tasks.evaluation.score import LEAST_SCORED, Score, incomparable, too_few
-from tasks.registry import OpenedModel
-from tasks.scoring import language_model, read_lines, score_lines
 
+NATS, BITS = "nats a prediction", "bits a character"
 CHANCE = 1 - bootstrap.LEVEL
 """A p-value from which on chance may explain a difference."""
-
-
-@dataclass(frozen=True, eq=False)
-class SentenceScores:
-    """What a model gives each sentence of a text.
-
-    Attributes:
-        nats: (S,) negative log-probability of its tokens and its end.
-        scored: (S,) how many these are.
-        spelling: (S,) bits that its unknown words take to be spelt.
-        characters: (S,) as it was written, its end included.
-    """
-
-    nats: NDArray[np.float64]
-    scored: NDArray[np.int64]
-    spelling: NDArray[np.float64]
-    characters: NDArray[np.int64]
-
-    @property
-    def bits(self) -> NDArray[np.float64]:
-        """(S,) of each sentence, its unknown words spelt out."""
-        return self.nats / math.log(2) + self.spelling
-
-
-def sentence_scores(asked: OpenedModel, path: Path, progress: Progress) -> SentenceScores:
-    """Score a file of raw text, sentence by sentence.
-
-    Raises:
-        InputError: the model gives no probability of text, or the file cannot be read.
-    """
-    model = language_model(asked)
-    columns: list[tuple[NDArray[Any], ...]] = []
-    done = 0
-    for block in score_lines(model, asked.text, read_lines(str(path))):
-        spelling = block.per_sentence(block.with_ends(8.0 * block.spelling, 0))
-        nats = -block.per_sentence(block.scores)
-        columns.append((nats, block.sizes + 1, spelling, block.characters))
-        done += block.tally.tokens
-        progress(done, 0, "tokens")
-    if not columns:
-        return SentenceScores(
-            np.zeros(0), np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
-        )
-    return SentenceScores(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -91,7 +45,7 @@ class TextDifference:
 
     Attributes:
         name: "perplexity.test", "bits_per_character.test".
-        unit: "nats a prediction" or "bits a character".
+        unit: ``NATS`` or ``BITS``.
         first: of the first model.
         second: of the second one.
         value: the first less the second; None where it is refused or undefined.
@@ -140,35 +94,29 @@ class TextDifference:
 
 
 def text_differences(
-    asked: Sequence[OpenedModel],
-    path: Path,
+    name: str,
     scores: tuple[Sequence[Score], Sequence[Score]],
-    progress: Progress,
+    by_sentence: Callable[[], Iterable[SentenceScores]],
 ) -> list[TextDifference]:
     """The differences of two models on a text, of perplexity and of bits a character.
 
     Args:
-        asked: the two models.
-        path: of the raw text.
+        name: of the text, "test" in "perplexity.test".
         scores: of the two models; those on this text say whether they compare.
-        progress: told about tokens.
-
-    Raises:
-        InputError: a model gives no probability of text, or the file cannot be read.
+        by_sentence: scores the text by both; only called where something compares.
     """
-    text = path.name.partition(".")[0]
-    names = [f"perplexity.{text}", f"bits_per_character.{text}"]
-    reasons = [_reason(name, scores) for name in names]
-    sides = []
+    names = [f"perplexity.{name}", f"bits_per_character.{name}"]
+    reasons = [_reason(one, scores) for one in names]
+    sides: list[SentenceScores] = []
     if not all(reasons):
-        sides = [sentence_scores(one, path, progress) for one in asked]
+        sides = list(by_sentence())
         if not np.array_equal(sides[0].characters, sides[1].characters):
             # Other sentences are other ends to predict, and runs would not be of the same text.
             reasons = [reason or "they cut the text into different sentences" for reason in reasons]
-    units = ("nats a prediction", "bits a character")
+    units = (NATS, BITS)
     return [
-        TextDifference(name, unit, reason=reason) if reason else _difference(name, unit, *sides)
-        for name, unit, reason in zip(names, units, reasons, strict=True)
+        TextDifference(one, unit, reason=reason) if reason else _difference(one, unit, *sides)
+        for one, unit, reason in zip(names, units, reasons, strict=True)
     ]
 
 
@@ -184,7 +132,7 @@ def _difference(
     sentences = len(first.nats)
     if sentences < LEAST_SCORED:
         return TextDifference(name, unit, reason=too_few(sentences, "sentences"))
-    by_tokens = unit == "nats a prediction"
+    by_tokens = unit == NATS
     columns = (first.nats, second.nats) if by_tokens else (first.bits, second.bits)
     return paired(name, unit, np.stack(columns, 1), first.scored if by_tokens else first.characters)
 
@@ -196,7 +144,7 @@ def paired(
 
     Args:
         name: of the figure.
-        unit: "nats a prediction" has a ratio of perplexities as well.
+        unit: ``NATS`` has a ratio of perplexities as well.
         costs: (S, 2) of every sentence for both models, finite.
         wholes: (S,) what they are divided by: predictions, or characters.
     """
@@ -207,7 +155,7 @@ def paired(
     first, second = (costs.sum(axis=0) / wholes.sum()).tolist()
     ends = bootstrap.interval(drawn)
     ratio = ratio_ends = None
-    if unit == "nats a prediction" and ends is not None:
+    if unit == NATS and ends is not None:
         ratio, ratio_ends = _exp(first - second), (_exp(ends[0]), _exp(ends[1]))
         first, second = _exp(first), _exp(second)
     value = float(costs.sum(axis=0) @ [1, -1] / wholes.sum())

@@ -127,3 +127,41 @@ def test_two_models_are_held_against_each_other(
     done = cli("evaluate", folders["ngram"], str(small), "--text", str(file))
     assert "not compared: their vocabularies differ" in done.out
     assert "bits a character [" in done.out
+
+
+def test_registered_models_are_held_against_each_other_on_a_split(
+    corpus_file: Path, folders: dict[str, str], cli: Cli, tmp_path: Path
+) -> None:
+    recipe = tmp_path / "split.yaml"
+    recipe.write_text(
+        f"corpus: {{name: held, train: {{paths: [{corpus_file}]}}, "
+        "split: {valid: 0.2, test: 0.2}}\n"
+        "families:\n"
+        "  one: {family: ngram, order: 1}\n"
+        "  two: {family: ngram, order: 2}\n"
+        "  few: {family: ngram, order: 2, max_size: 9}\n"
+        "evaluation: {splits: [valid, test]}\n"
+    )
+    done = cli("run", str(recipe), "--direct", "--json")
+    assert done.code == 0, done.err
+    board = {
+        row["name"]: {score["name"]: score["value"] for score in row["scores"]}
+        for row in json.loads(done.out)["leaderboard"]
+    }
+    asked = ("evaluate", "held-one/1", "held-two/1", "--split", "test", "--json")
+    nats, bits = json.loads(cli(*asked).out)["difference"]
+    assert nats["name"] == "perplexity.test"
+    for side, name in (("first", "one"), ("second", "two")):
+        assert nats[side] == pytest.approx(board[name]["perplexity.test"], rel=1e-9)
+        assert bits[side] == pytest.approx(board[name]["bits_per_character.test"], rel=1e-9)
+    assert nats["ratio"] > nats["ratio_interval"][0] > 1
+    assert 0.001 < nats["p"] < 0.01
+    other = cli("evaluate", "held-two/1", "held-few/1", "--split", "valid").out
+    assert "not compared: their vocabularies differ" in other
+    assert "bits a character [" in other
+    alone = cli("evaluate", "held-two/1", "--split", "valid")
+    assert (alone.code, "perplexity.valid" in alone.out) == (0, True)
+    pulled = cli("evaluate", folders["ngram"], "held-two/1", "--split", "test")
+    assert (pulled.code, "no score of it on the split 'test'" in pulled.err) == (2, True)
+    unknown = cli("evaluate", "held-two/1", "--split", "tset")
+    assert (unknown.code, "no score of it on the split 'tset'" in unknown.err) == (2, True)
