@@ -108,14 +108,17 @@ def narrowed(log_probs: NDArray[np.float64], how: Sampling, unknown: int) -> NDA
 
 def _keep_likeliest(weights: NDArray[np.float64], how: Sampling) -> None:
     """Set to 0, in place, what top-k and top-p leave out."""
-    order = np.argsort(-weights, axis=1, kind="stable")
-    ranked = np.take_along_axis(weights, order, axis=1)
-    if how.top_k is not None:
-        ranked[:, how.top_k :] = 0.0
+    k = min(how.top_k or weights.shape[1], weights.shape[1])
+    ranked = np.sort(np.partition(weights, -k, axis=1)[:, -k:], axis=1)[:, ::-1]
+    counts = np.full(len(ranked), k)
     if how.top_p < 1:
-        before = np.cumsum(ranked, axis=1) - ranked
-        ranked[before >= how.top_p * ranked.sum(axis=1, keepdims=True)] = 0.0
-    np.put_along_axis(weights, order, ranked, axis=1)
+        sums = np.cumsum(ranked, axis=1)
+        counts = (sums - ranked < how.top_p * sums[:, -1:]).sum(axis=1)
+    least = ranked[np.arange(len(ranked)), counts - 1][:, None]
+    above, equal = weights > least, weights == least
+    spare = counts - above.sum(axis=1)
+    above |= equal & (np.cumsum(equal, axis=1) <= spare[:, None])
+    weights[~above] = 0.0
 
 
 def drawn(probabilities: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.int32]:
