@@ -231,6 +231,9 @@ def write_scores(
             words, or the file cannot be written.
     """
     model = language_model(asked)
+    if out.is_dir() or (source != "-" and out.resolve() == Path(source).expanduser().resolve()):
+        what = "a folder" if out.is_dir() else "the text itself"
+        raise InputError(f"this is {what}", where=str(out), remedy="name another file by --out")
     about = {"model": asked.reference, **terms_of(model.vocabulary, reads_on(model))}
     schema = SCHEMAS[by].with_metadata({"lexloom": json.dumps(about)})
     sums, sentences = Tally(), 0

@@ -140,6 +140,13 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         list(read_lines(str(cut)))
 
 
+def test_scores_take_the_place_of_no_folder_and_of_no_text(file: Path, tmp_path: Path) -> None:
+    for out, what in ((tmp_path, "a folder"), (file, "the text itself")):
+        with pytest.raises(InputError, match=f"this is {what}"):
+            write_scores(asked(MODELS["ngram"]), str(file), out, "token")
+    assert file.read_text() == "\n".join(LINES)
+
+
 @pytest.mark.parametrize("empty", ["", "\n\n", " \t\n"])
 def test_a_text_without_words_is_refused(opened: OpenedModel, empty: str, tmp_path: Path) -> None:
     file, out = tmp_path / "empty.txt", tmp_path / "scores.parquet"
