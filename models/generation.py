@@ -1,11 +1,15 @@
-"""Text drawn from a language model, a word at a time.
+"""Text drawn from a language model, a word at a time, left to right.
 
-Plain sampling is the method of C. E. Shannon, *A mathematical theory of communication* (1948,
-section 3). Three ways to stay with what is likely, applied in this order: a temperature, which
-divides log-probabilities; the k likeliest words (A. Fan, M. Lewis, Y. Dauphin 2018); and the
-nucleus, the fewest likeliest words that together reach the probability p (A. Holtzman et al. 2020).
+The distribution of the next word is narrowed in this order: ``<unk>`` is left out unless it is
+wanted; log-probabilities are divided by the temperature (0 takes the likeliest word); of the rest
+only the ``top_k`` likeliest words are kept (Fan, Lewis & Dauphin 2018, "Hierarchical neural story
+generation"), and of these the fewest that together hold ``top_p`` of the probability (Holtzman et
+al. 2020, "The curious case of neural text degeneration"). What is left is scaled to sum to 1. Of
+equally likely words, the one with the lower id comes first. ``<s>`` is never drawn, since no model
+predicts it.
 
-Every text has a random sequence of its own, so it does not depend on how many are drawn at once.
+Text ``i`` is drawn by a generator of its own, seeded with ``(seed, i)``, one number a word: it is
+the same whatever other texts are made beside it.
 
 Shapes: ``S`` texts, ``V`` vocabulary.
 """
@@ -13,208 +17,183 @@ Shapes: ``S`` texts, ``V`` vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.family import Decoder
+from models.family import Predicts
 from models.text import Sentences
-from models.vocabulary import Vocabulary
+from models.vocabulary import LM_RESERVED
 
-LogProbs = NDArray[np.float64]
-
-
-class Generates(Protocol):
-    """What texts are drawn from: see ``models.family.Predicts``."""
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """Its words, ``<s>`` and ``</s>`` among the reserved entries."""
-        ...
-
-    def decoder(self, prefixes: Sentences) -> Decoder:
-        """Texts that go on from these."""
-        ...
+TEXT_END = LM_RESERVED.index("</s>")
+TEXTS_AT_ONCE = 64
+"""Texts that grow side by side; it bounds the memory to 64 V numbers, and shapes no text."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next word is chosen.
+    """How the next word is drawn.
 
     Attributes:
-        temperature: divides log-probabilities; 0 takes the likeliest word.
-        top_k: only so many likeliest words; None for all.
-        top_p: only the fewest likeliest words that reach this probability; 1 for all.
-        unknown: ``<unk>`` may be drawn.
-        seed: of the random numbers.
+        temperature: below 1 likely words become likelier; 0 takes the likeliest, always.
+        top_k: draw among so many words; None for all.
+        top_p: draw among the likeliest words that hold this share of the probability.
+        unknown: whether ``<unk>`` may be drawn.
 
     Raises:
-        ValueError: a number that means nothing.
+        ValueError: a figure that means nothing.
     """
 
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float = 1.0
     unknown: bool = False
-    seed: int = 1
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise ValueError(f"the temperature must be 0 or above, not {self.temperature}")
+            raise ValueError(f"the temperature is a number from 0 on, not {self.temperature}")
         if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top-k must be at least 1, not {self.top_k}")
+            raise ValueError(f"top-k is 1 or more words, not {self.top_k}")
         if not 0 < self.top_p <= 1:
-            raise ValueError(f"top-p must be above 0 and at most 1, not {self.top_p}")
-        if self.seed < 0:
-            raise ValueError(f"the seed must be 0 or above, not {self.seed}")
+            raise ValueError(f"top-p is a share above 0 and up to 1, not {self.top_p}")
 
 
-def normalized(log_probs: LogProbs) -> LogProbs:
-    """(S, V) moved by a constant in each row, so that its probabilities sum to 1.
+@dataclass(frozen=True, eq=False)
+class Generated:
+    """How one text goes on.
 
-    Raises:
-        ValueError: in some row nothing is possible.
+    Attributes:
+        ids: (T,) int32 the words after the beginning, without ``</s>``.
+        ended: whether ``</s>`` was drawn after them; else the length ended it.
+        log_prob: nats of all that was drawn, ``</s>`` included, under the model as it is.
     """
-    highest = log_probs.max(axis=1, keepdims=True)
-    if not np.isfinite(highest).all():
-        raise ValueError("the model holds no word for possible after one of these texts")
-    moved = log_probs - highest
-    result: LogProbs = moved - np.log(np.exp(moved).sum(axis=1, keepdims=True))
-    return result
+
+    ids: NDArray[np.int32]
+    ended: bool
+    log_prob: float
 
 
-def without(log_probs: LogProbs, ids: Sequence[int]) -> LogProbs:
-    """(S, V) nats where some entries have become impossible."""
-    result = log_probs.copy()
-    result[:, list(ids)] = -np.inf
-    return normalized(result)
-
-
-def tempered(log_probs: LogProbs, temperature: float) -> LogProbs:
-    """(S, V) nats divided by a temperature; 0 leaves the likeliest word, of equals the first."""
-    if temperature == 0:
-        result = np.full_like(log_probs, -np.inf)
-        result[np.arange(len(result)), log_probs.argmax(axis=1)] = 0.0
-        return result
-    # What is divided is at most 0: a tiny temperature must not make an infinity of the likeliest.
-    with np.errstate(over="ignore"):
-        return normalized((log_probs - log_probs.max(axis=1, keepdims=True)) / temperature)
-
-
-def top_k(log_probs: LogProbs, k: int) -> LogProbs:
-    """(S, V) nats of the k likeliest words alone, of equals those with the lower id."""
-    order = np.argsort(-log_probs, axis=1, kind="stable")
-    result = log_probs.copy()
-    np.put_along_axis(result, order[:, k:], -np.inf, axis=1)
-    return normalized(result)
-
-
-def top_p(log_probs: LogProbs, p: float) -> LogProbs:
-    """(S, V) nats of the fewest likeliest words whose probabilities sum to p or more."""
-    order = np.argsort(-log_probs, axis=1, kind="stable")
-    ranked = np.exp(np.take_along_axis(log_probs, order, axis=1))
-    before = np.cumsum(ranked, axis=1) - ranked
-    # A hair of rounding must not let in a word behind an exact sum.
-    ranked_log_probs = np.where(
-        before < p - 1e-12, np.take_along_axis(log_probs, order, axis=1), -np.inf
-    )
-    result = np.empty_like(log_probs)
-    np.put_along_axis(result, order, ranked_log_probs, axis=1)
-    return normalized(result)
-
-
-def adjusted(log_probs: LogProbs, sampling: Sampling, never: Sequence[int]) -> LogProbs:
-    """(S, V) nats from which the next word is drawn."""
-    result = tempered(without(log_probs, never), sampling.temperature)
-    if sampling.top_k is not None:
-        result = top_k(result, sampling.top_k)
-    return top_p(result, sampling.top_p) if sampling.top_p < 1 else result
-
-
-def draw(log_probs: LogProbs, uniform: NDArray[np.float64]) -> NDArray[np.int32]:
-    """(S,) a word of each row, by the inverse of its cumulative probabilities.
+def narrowed(log_probs: NDArray[np.float64], how: Sampling, unknown: int) -> NDArray[np.float64]:
+    """(S, V) nats of a model -> (S, V) the probabilities that are drawn by; rows sum to 1.
 
     Args:
-        log_probs: (S, V) nats.
-        uniform: (S,) numbers from 0 to below 1.
+        log_probs: of the next word.
+        how: to draw.
+        unknown: the id of ``<unk>``, -1 where there is none.
+
+    Raises:
+        ValueError: a row leaves nothing to draw: nothing but ``<unk>`` is possible.
     """
-    cumulative = np.cumsum(np.exp(log_probs), axis=1)
-    # The last sum may be a hair off 1; a number below it always falls on a possible word.
-    places = (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(axis=1)
-    words: NDArray[np.int32] = places.astype(np.int32)
-    return words
+    log_probs = np.array(log_probs, dtype=np.float64)
+    if np.isnan(log_probs).any():
+        raise ValueError("the model gives a log-probability that is not a number: train it again")
+    if unknown >= 0 and not how.unknown:
+        log_probs[:, unknown] = -np.inf
+    highest = log_probs.max(axis=1, keepdims=True)
+    if not np.isfinite(highest).all():
+        raise ValueError("the model holds nothing but <unk> for possible here")
+    if how.temperature == 0:
+        best = np.zeros_like(log_probs)
+        best[np.arange(len(best)), log_probs.argmax(axis=1)] = 1.0
+        return best
+    with np.errstate(over="ignore"):  # close to a temperature of 0 only the likeliest are left
+        weights = np.exp((log_probs - highest) / how.temperature)
+    if how.top_k is not None or how.top_p < 1:
+        _keep_likeliest(weights, how)
+    probabilities: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
+    return probabilities
+
+
+def _keep_likeliest(weights: NDArray[np.float64], how: Sampling) -> None:
+    """Set to 0, in place, what top-k and top-p leave out."""
+    k = min(how.top_k or weights.shape[1], weights.shape[1])
+    ranked = np.sort(np.partition(weights, -k, axis=1)[:, -k:], axis=1)[:, ::-1]
+    counts = np.full(len(ranked), k)
+    if how.top_p < 1:
+        sums = np.cumsum(ranked, axis=1)
+        counts = (sums - ranked < how.top_p * sums[:, -1:]).sum(axis=1)
+    least = ranked[np.arange(len(ranked)), counts - 1][:, None]
+    above, equal = weights > least, weights == least
+    spare = counts - above.sum(axis=1)
+    above |= equal & (np.cumsum(equal, axis=1) <= spare[:, None])
+    weights[~above] = 0.0
+
+
+def drawn(probabilities: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.int32]:
+    """(S,) ids, a row by a number of its own in [0, 1); never one of probability 0."""
+    sums = np.cumsum(probabilities, axis=1)
+    found = (sums <= (uniform * sums[:, -1])[:, None]).sum(axis=1)
+    # Rounding may carry a number just below 1 beyond the last word that is possible.
+    last = probabilities.shape[1] - 1 - (probabilities[:, ::-1] > 0).argmax(axis=1)
+    ids: NDArray[np.int32] = np.minimum(found, last).astype(np.int32)
+    return ids
 
 
 def generate(
-    model: Generates,
-    prefix: NDArray[np.int32],
-    *,
-    count: int,
-    length: int,
-    sampling: Sampling,
-    batch: int = 64,
-) -> Iterator[NDArray[np.int32]]:
-    """Texts that go on from a beginning, until they end or are long enough.
+    model: Predicts, prefixes: Sentences, *, unknown: int, how: Sampling, length: int, seed: int
+) -> list[Generated]:
+    """How every prefix goes on, until ``</s>`` or for so many words.
 
     Args:
-        model: what they are drawn from.
-        prefix: (n,) ids of the beginning, which may be empty; not among what is given.
-        count: so many texts.
-        length: words of each at most, the prefix and the sentence end not counted.
-        sampling: how words are chosen.
-        batch: texts that grow together; it changes nothing else.
-
-    Yields:
-        (<= length + 1,) ids of a text, ``</s>`` at its end if it came to one.
+        model: that predicts.
+        prefixes: beginnings of sentences under its vocabulary; they may be empty.
+        unknown: the id of ``<unk>`` in its vocabulary, -1 where there is none.
+        how: to draw.
+        length: words that a text grows by, at most.
+        seed: of all texts; 0 or more.
 
     Raises:
-        ValueError: a count or a length below 1; nothing is possible after a text.
+        ValueError: no length or seed, or the model leaves nothing to draw.
     """
-    if count < 1:
-        raise ValueError(f"the number of texts must be at least 1, not {count}")
     if length < 1:
-        raise ValueError(f"the length must be at least 1, not {length}")
-    for first in range(0, count, batch):
-        numbers = range(first, min(first + batch, count))
-        yield from _grown(model, prefix, numbers, length, sampling)
+        raise ValueError(f"the length is 1 or more words, not {length}")
+    if seed < 0:
+        raise ValueError(f"the seed is 0 or more, not {seed}")
+    found: list[Generated] = []
+    for first in range(0, len(prefixes), TEXTS_AT_ONCE):
+        numbers = range(first, min(first + TEXTS_AT_ONCE, len(prefixes)))
+        found += _together(model, _between(prefixes, numbers), unknown, how, length, seed, numbers)
+    return found
 
 
-def _grown(
-    model: Generates,
-    prefix: NDArray[np.int32],
-    numbers: range,
+def _between(sentences: Sentences, numbers: range) -> Sentences:
+    starts = sentences.starts[numbers.start : numbers.stop + 1]
+    ids = sentences.ids[starts[0] : starts[-1]]
+    return Sentences(ids, starts - starts[0], np.arange(len(numbers) + 1, dtype=np.int64))
+
+
+def _together(
+    model: Predicts,
+    prefixes: Sentences,
+    unknown: int,
+    how: Sampling,
     length: int,
-    sampling: Sampling,
-) -> list[NDArray[np.int32]]:
-    """The texts of these numbers."""
-    n, vocabulary = len(numbers), model.vocabulary
-    end = vocabulary.reserved.index("</s>")
-    never = [vocabulary.reserved.index("<s>")]
-    if not sampling.unknown and vocabulary.unknown >= 0:
-        never.append(vocabulary.unknown)
-    decoder = model.decoder(
-        Sentences(np.tile(prefix, n), np.arange(n + 1) * len(prefix), np.arange(n + 1))
-    )
-    uniform = np.stack(
-        [np.random.default_rng([sampling.seed, i]).random(length + 1) for i in numbers]
-    )
-    words = np.full((n, length + 1), end, np.int32)
-    running = np.ones(n, bool)
-    for place in range(length + 1):
-        drawn = draw(adjusted(decoder.log_probs(), sampling, never), uniform[:, place])
-        # A text that has ended goes on unseen, so that the others stay where they are.
-        words[running, place] = drawn[running]
-        running &= drawn != end
-        if not running.any():
+    seed: int,
+    numbers: Sequence[int],
+) -> list[Generated]:
+    """The texts of these numbers, side by side."""
+    draws = [np.random.default_rng([seed, number]) for number in numbers]
+    rows = np.arange(len(numbers))
+    words = np.full((len(numbers), length), TEXT_END, np.int32)
+    nats = np.zeros(len(numbers))
+    going = np.ones(len(numbers), dtype=np.bool_)
+    decoder = model.decoder(prefixes)
+    for step in range(length):
+        log_probs = decoder.log_probs()
+        chosen = np.full(len(numbers), TEXT_END, np.int32)
+        uniform = np.array([draw.random() for draw, on in zip(draws, going, strict=True) if on])
+        chosen[going] = drawn(narrowed(log_probs[going], how, unknown), uniform)
+        nats[going] += log_probs[rows[going], chosen[going]]
+        words[:, step] = chosen
+        going &= chosen != TEXT_END
+        if not going.any():
             break
-        # After an end nothing is defined: what ended goes on with any word.
-        decoder.append(np.where(running, drawn, len(vocabulary) - 1).astype(np.int32))
-    return [_until_end(row, end, length) for row in words]
-
-
-def _until_end(row: NDArray[np.int32], end: int, length: int) -> NDArray[np.int32]:
-    ends = np.flatnonzero(row == end)
-    return row[: ends[0] + 1] if len(ends) else row[:length]
+        # What has ended is carried along; nobody asks what would follow.
+        decoder.append(chosen)
+    sizes = np.where(going, length, (words == TEXT_END).argmax(axis=1))
+    return [
+        Generated(words[row, :size], not going[row], float(nats[row]))
+        for row, size in enumerate(sizes.tolist())
+    ]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -17,17 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from models.expressions import signed_words
-from models.family import Predicts, Scores
-from models.generation import Sampling, generate
 from models.tables import Choice
 from models.vectors import Method
-from models.vocabulary import EOS
 from models.word_vectors import UnknownWord
 from pipelines.cli_common import UNFOLDED
-from tasks import scoring
-from tasks.errors import ConfigError, InputError
+from tasks.errors import InputError
 from tasks.evaluation.forgetting import NEIGHBOURS, Change
-from tasks.evaluation.perplexity import LARGEST, Tally
 from tasks.questions import approximate_word_vectors, unknown_word, word_vectors
 from tasks.registry import OpenedModel, Version
 
@@ -145,111 +138,6 @@ def rank(
     return len(closer) + 1, closer
 
 
-def surprise(opened: OpenedModel, text: str) -> dict[str, Any]:
-    """The perplexity of a text, and the log-probability of each of its words in nats.
-
-    Raises:
-        InputError: the model gives no probability of text, or the text has no words.
-    """
-    model = opened.model
-    if not isinstance(model, Scores):
-        raise InputError(
-            "this model gives no probability of text",
-            where=opened.reference,
-            remedy="ask a language model, such as ngram or nplm",
-        )
-    lines = opened.text.sentences(text)
-    if not lines:
-        raise InputError("there are no words in this text", where="TEXT")
-    vocabulary = model.vocabulary
-    scores = model.log_prob(scoring.text_for(model, lines))
-    tokens = [token for line in lines for token in (*line, "</s>")]
-    known = [token in vocabulary or token == "</s>" for token in tokens]
-    impossible = int(np.isneginf(scores).sum())
-    return {
-        "perplexity": None if impossible else math.exp(min(-float(scores.mean()), LARGEST)),
-        "impossible": impossible,
-        "scored": len(tokens),
-        "unknown": known.count(False),
-        "sentence_ends_counted": True,
-        "vocabulary": vocabulary.hash,
-        "words": [
-            {"word": token, "log_prob": _finite(float(score)), "known": is_known}
-            for token, score, is_known in zip(tokens, scores, known, strict=True)
-        ],
-    }
-
-
-def _finite(value: float) -> float | None:
-    """JSON knows no infinity: what is impossible has no log-probability."""
-    return value if math.isfinite(value) else None
-
-
-def file_perplexity(opened: OpenedModel, source: str) -> dict[str, Any]:
-    """The perplexity of a file of text, however large.
-
-    Raises:
-        InputError: the model gives no probability of text; the file cannot be read or has no words.
-    """
-    blocks = scoring.read_blocks(source)
-    sums = Tally()
-    for block in scoring.score_text(opened.model, opened.text, blocks, where=opened.reference):
-        sums += block.tally
-    if not sums.ends:
-        raise InputError("there are no words in this text", where=source)
-    return scoring.summary(sums, opened.model)
-
-
-def generated(
-    opened: OpenedModel, prefix: str, *, count: int, length: int, sampling: Sampling
-) -> dict[str, Any]:
-    """Texts that a model goes on with.
-
-    Args:
-        opened: the model.
-        prefix: what they begin with, one sentence at most.
-        count: so many.
-        length: words of each at most, the prefix not counted.
-        sampling: how words are chosen.
-
-    Raises:
-        InputError: the model cannot say which word comes next, or the prefix is several sentences.
-        ConfigError: a number that means nothing.
-    """
-    model = opened.model
-    if not isinstance(model, Predicts):
-        raise InputError(
-            "this model cannot say which word comes next",
-            where=opened.reference,
-            remedy="ask a language model, such as ngram or nplm",
-        )
-    vocabulary = opened.model.vocabulary
-    lines = opened.text.sentences(prefix) if prefix.strip() else [[]]
-    if len(lines) != 1:
-        raise InputError(
-            f"a prefix is the beginning of one sentence, not {len(lines)} of them", where="--prefix"
-        )
-    ids = vocabulary.ids(lines[0])
-    drawn = generate(opened.model, ids, count=count, length=length, sampling=sampling)  # type: ignore[arg-type]
-    try:
-        texts = [[vocabulary.entries[i] for i in text.tolist()] for text in drawn]
-    except ValueError as error:
-        raise ConfigError(str(error), where="query generate") from None
-    return {
-        "prefix": lines[0],
-        "unknown_words": [word for word in lines[0] if word not in vocabulary],
-        "texts": [
-            {
-                "text": " ".join([*lines[0], *(w for w in words if w != EOS)]),
-                "tokens": [word for word in words if word != EOS],
-                "ended": words[-1:] == [EOS],
-            }
-            for words in texts
-        ],
-        "sampling": asdict(sampling),
-    }
-
-
 def from_stdin() -> str:
     """The text of standard input.
 
@@ -334,50 +222,6 @@ def rank_line(place: int, closer: Sequence[str], k: int) -> str:
     shown, more = ", ".join(closer[:k]), len(closer) - k
     rest = f" and {more:,} more" if more > 0 else ""
     return f"rank {place:,}" + (f"; nearer: {shown}{rest}" if shown else "")
-
-
-def surprise_table(answer: Mapping[str, Any]) -> RenderableType:
-    """Log-probabilities, a row a word."""
-    scored, unknown = answer["scored"], answer["unknown"]
-    rows = [
-        (
-            row["word"],
-            Text(_nats(row["log_prob"]), justify="right"),
-            "" if row["known"] else "<unk>",
-        )
-        for row in answer["words"]
-    ]
-    return Group(
-        Text(_headline(answer), "bold"),
-        Text(f"over {scored} tokens, sentence ends counted, {unknown} unknown scored as <unk>"),
-        _table("word", "log-probability", "", rows=rows),
-    )
-
-
-def _nats(value: float | None) -> str:
-    return "impossible" if value is None else f"{value:.3f}"
-
-
-def _headline(answer: Mapping[str, Any]) -> str:
-    if answer["perplexity"] is None:
-        return f"perplexity undefined: {answer['impossible']:,} words or ends are impossible"
-    return f"perplexity {answer['perplexity']:,.1f}"
-
-
-def summary_lines(answer: Mapping[str, Any]) -> str:
-    """The scores of a file, in a few lines."""
-    bits = answer["bits_per_character"]
-    known = answer["perplexity_of_known"]
-    return "\n".join(
-        [
-            _headline(answer)
-            + ("" if bits is None else f", {bits:.3f} bits a character")
-            + ("" if known is None else f", {known:,.1f} without unknown words"),
-            f"{answer['tokens']:,} tokens and {answer['sentence_ends']:,} sentence ends, "
-            f"{answer['unknown']:,} unknown; vocabulary {answer['vocabulary']}",
-            answer["policy"],
-        ]
-    )
 
 
 def versions_table(versions: Sequence[Version]) -> RenderableType:

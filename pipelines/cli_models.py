@@ -288,6 +288,10 @@ def evaluate(
     order: Annotated[
         int, typer.Option(min=2, help="Of the n-grams that such a context and its word make")
     ] = 3,
+    split: Annotated[
+        list[str] | None,
+        typer.Option("--split", metavar="SPLIT", help="Of their corpus, valid or test"),
+    ] = None,
     restrict: Annotated[
         int, typer.Option(min=1, help="Analogies look at so many of the most frequent words")
     ] = 300_000,
@@ -296,9 +300,10 @@ def evaluate(
     verbose: Verbose = False,
 ) -> None:
     """Score models on files: coverage, policy, baseline; of several, spread and difference."""
-    if not (similarity or analogy or categorization or outliers or text):
+    if not (similarity or analogy or categorization or outliers or text or split):
         raise typer.BadParameter(
-            "give at least one of --similarity, --analogy, --categorization, --outliers and --text"
+            "give at least one of --similarity, --analogy, --categorization, --outliers, --text "
+            "and --split"
         )
     if seen_in and not text:
         raise typer.BadParameter("--seen-in parts the words of a --text; give one")
@@ -308,6 +313,7 @@ def evaluate(
     with Watch(console) as watch, watch.doing("evaluate"):
         from pipelines.comparison import compare, comparison_table
         from tasks.registry import open_model
+        from tasks.store import Store
 
         compared = compare(
             [open_model(model, settings.tracking_uri) for model in dict.fromkeys(models)],
@@ -321,8 +327,10 @@ def evaluate(
             text or (),
             restrict,
             lambda done, total, unit: watch.advance("evaluate", done, total, unit),
-            seen_in,
-            order,
+            seen_in=seen_in,
+            order=order,
+            splits=split or (),
+            store=Store(settings.store, settings.home / "cache"),
         )
     if as_json:
         print_json(compared.to_json())

@@ -1,4 +1,4 @@
-"""The commands that ask a model: about its word vectors, and how it finds a text."""
+"""The commands that ask a model: about its word vectors, how it finds a text, and for text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from pipelines.cli_common import (
 )
 
 query = typer.Typer(
-    help="Ask a model: neighbours, analogies, similarity, odd one out, rank, perplexity, text.",
+    help="Ask a model: neighbours, analogies, similarity, odd one out, rank; perplexity, scores "
+    "of a text, text that it makes.",
     no_args_is_help=True,
 )
 
@@ -33,8 +34,8 @@ class Method(enum.StrEnum):
     mul = "3cosmul"
 
 
-class By(enum.StrEnum):
-    """What a row of scores is about."""
+class Row(enum.StrEnum):
+    """What a row of scores is."""
 
     token = "token"
     sentence = "sentence"
@@ -168,149 +169,105 @@ def rank(
         out().print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-# --- language models ------------------------------------------------------------------------
-
-
 @query.command()
 def perplexity(
     model: Model,
     text: Annotated[str | None, typer.Argument(help="Text, or - for standard input")] = None,
     file: Annotated[
-        str, typer.Option("--file", metavar="FILE", help="A file of text, packed or not, or -")
-    ] = "",
+        str | None,
+        typer.Option(
+            "--file", metavar="FILE", help="Score a file, packed or not, without its words"
+        ),
+    ] = None,
     home: Home = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """How surprised the model is by a text, word by word; or by a file, in all."""
-    if (text is None) == (not file):
-        raise typer.BadParameter("give either a text or --file")
+    """How surprised the model is by a text: word by word, or by all of a file."""
+    if (text is None) == (file is None):
+        raise typer.BadParameter("give either a TEXT or a --file")
     settings, _ = begin(verbose)
-    from pipelines import answers
+    from pipelines import answers, scoring
     from tasks.registry import open_model
 
-    opened = open_model(model, settings.tracking_uri)
-    if text is None:
-        found = answers.file_perplexity(opened, file)
-        if as_json:
-            print_json(found)
-        else:
-            out().print(answers.summary_lines(found), highlight=False, markup=False)
+    if file is not None:
+        answer = scoring.surprise_of_file(open_model(model, settings.tracking_uri), file)
+        print_json(answer) if as_json else out().print(scoring.totals(answer), highlight=False)
         return
-    given = answers.from_stdin() if text == "-" else text
-    answer = answers.surprise(opened, given)
-    print_json(answer) if as_json else out().print(answers.surprise_table(answer))
+    given = answers.from_stdin() if text == "-" else str(text)
+    answer = scoring.surprise(open_model(model, settings.tracking_uri), given)
+    print_json(answer) if as_json else out().print(scoring.surprise_table(answer), highlight=False)
 
 
 @query.command()
 def score(
     model: Model,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Text, packed or not, or -")],
-    target: Annotated[Path, typer.Option("--out", metavar="FILE", help="Parquet file to write")],
-    by: Annotated[By, typer.Option("--by", help="A row a token or a sentence")] = By.token,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there")] = False,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Raw text, packed or not, or - for standard input")
+    ],
+    target: Annotated[Path, typer.Option("--out", help="Parquet file to write")],
+    by: Annotated[Row, typer.Option("--by", help="What a row is")] = Row.token,
     home: Home = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """The log-probability of every word or sentence of a file, in nats, as Parquet."""
-    settings, _ = begin(verbose)
-    from pipelines import answers
-    from tasks import scoring
+    """Write the log-probability of every token, or of every sentence, of a file as Parquet."""
+    settings, console = begin(verbose)
+    from pipelines import scoring
+    from pipelines.console import Watch
     from tasks.registry import open_model
+    from tasks.scoring import language_model, summary, write_scores
 
     opened = open_model(model, settings.tracking_uri)
-    vocabulary = opened.model.vocabulary
-    about = {"model": opened.reference, "text": file, "vocabulary": vocabulary.hash}
-    scored = scoring.score_text(
-        opened.model, opened.text, scoring.read_blocks(file), where=opened.reference
-    )
-    sums = scoring.write_scores(scored, target, by.value, about, force=force)
-    found = scoring.summary(sums, opened.model)
+    with Watch(console) as watch, watch.doing("score"):
+        sums = write_scores(
+            opened, file, target, by.value, lambda done: watch.advance("score", done, 0, "tokens")
+        )
+    answer = summary(language_model(opened), sums)
     if as_json:
-        print_json({"file": str(target), **found})
+        print_json({"out": str(target), "by": by.value, **answer})
     else:
-        out().print(answers.summary_lines(found), highlight=False, markup=False)
-
-
-@query.command()
-def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="A language model")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another")],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Text, packed or not")],
-    home: Home = None,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
-) -> None:
-    """Two language models on one text: their difference, and whether it may be chance."""
-    if file == "-":
-        raise typer.BadParameter("both models read the text: give a file")
-    settings, _ = begin(verbose)
-    from tasks import scoring
-    from tasks.registry import open_model
-
-    both = [open_model(one, settings.tracking_uri) for one in (first, second)]
-    one, other = (
-        scoring.score_text(m.model, m.text, scoring.read_blocks(file), where=m.reference)
-        for m in both
-    )
-    found = scoring.compare(one, other, where=file)
-    if as_json:
-        print_json({"models": [m.reference for m in both], **found.to_json()})
-        return
-    chance = "too few sentences for an interval"
-    if found.interval and found.p_value is not None:
-        low, high = found.interval
-        chance = f"95% [{low:+.4g}, {high:+.4g}], p = {found.p_value:.3g} (paired bootstrap)"
-    unit = found.unit.replace("_", " ")
-    lines = [
-        f"{unit}: {both[0].reference} {found.first:,.4f}, {both[1].reference} {found.second:,.4f}",
-        f"difference {found.difference:+,.4f}; {chance}",
-        *filter(None, [found.note]),
-    ]
-    out().print("\n".join(lines), highlight=False, markup=False)
+        line = scoring.written_line(target, by.value, answer)
+        out().print(line, highlight=False, soft_wrap=True)
 
 
 @query.command()
 def generate(
     model: Model,
-    prefix: Annotated[str, typer.Option("--prefix", help="How every text begins")] = "",
-    count: Annotated[int, typer.Option("--count", min=1, help="Texts")] = 1,
-    length: Annotated[int, typer.Option("--length", min=1, help="Words of each at most")] = 50,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random numbers")] = 1,
+    prefix: Annotated[
+        str, typer.Option("--prefix", help="Beginning of a sentence to go on from")
+    ] = "",
+    count: Annotated[int, typer.Option("--count", "-n", help="Texts to make")] = 1,
+    length: Annotated[int, typer.Option("--length", help="Words to add, at most")] = 50,
+    seed: Annotated[int, typer.Option("--seed", help="Of all texts: text i is ever the same")] = 1,
     temperature: Annotated[
-        float, typer.Option("--temperature", help="Divides log-probabilities; 0: likeliest word")
+        float,
+        typer.Option("--temperature", help="0: always the likeliest word; 1: as the model is"),
     ] = 1.0,
     top_k: Annotated[
-        int | None, typer.Option("--top-k", help="Only so many likeliest words")
+        int | None, typer.Option("--top-k", help="Draw among so many words; none: among all")
     ] = None,
     top_p: Annotated[
-        float, typer.Option("--top-p", help="Only the likeliest words that reach so much")
+        float, typer.Option("--top-p", help="Draw among the likeliest that hold this probability")
     ] = 1.0,
-    unknown: Annotated[bool, typer.Option("--unknown", help="Let <unk> be drawn")] = False,
+    unknown: Annotated[bool, typer.Option("--unknown", help="<unk> may be drawn as well")] = False,
     home: Home = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Text drawn from a language model, from the start of a sentence to its end."""
+    """Text that the model makes, a line each; it goes on until a sentence end or for --length."""
     settings, console = begin(verbose)
-    from models.generation import Sampling
-    from pipelines import answers
-    from tasks.errors import ConfigError
+    from pipelines import scoring
+    from tasks.generation import make_texts
     from tasks.registry import open_model
 
-    try:
-        sampling = Sampling(temperature, top_k, top_p, unknown, seed)
-    except ValueError as error:
-        raise ConfigError(str(error), where="query generate") from None
+    how = scoring.sampling(temperature, top_k, top_p, unknown)
     opened = open_model(model, settings.tracking_uri)
-    answer = answers.generated(opened, prefix, count=count, length=length, sampling=sampling)
+    made, unheard = make_texts(opened, prefix, count, how=how, length=length, seed=seed)
+    if unheard:
+        console.print(f"  {unheard} of the prefix unknown to the model, taken for <unk>")
     if as_json:
-        print_json(answer)
-        return
-    if answer["unknown_words"]:
-        words = ", ".join(answer["unknown_words"])
-        console.print(f"  read as <unk>: {words}", style="yellow", highlight=False, markup=False)
-    for text in answer["texts"]:
-        shown = text["text"] + ("" if text["ended"] else " ...")
-        out().print(shown, highlight=False, markup=False, soft_wrap=True)
+        print_json(scoring.made_json(made, unheard))
+    else:
+        for text in made:
+            out().print(text.text, highlight=False, markup=False, soft_wrap=True)

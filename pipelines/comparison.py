@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,22 @@ from rich.text import Text
 
 from models.family import Progress, Scores
 from tasks.evaluation import Score, evaluate_files
+from tasks.evaluation.by_sentence import (
+    SentenceScores,
+    of_file,
+    of_tokens,
+    scores_on_split,
+    tokens_of,
+)
 from tasks.evaluation.compare import Difference, Spread, differences, spreads
 from tasks.evaluation.contexts import Part, by_context
 from tasks.evaluation.lexicon import Words
 from tasks.evaluation.names import Kind, files_of, find_set
 from tasks.evaluation.score import show, shown_range
 from tasks.evaluation.sets import read_text
+from tasks.evaluation.significance import TextDifference, text_differences
 from tasks.registry import OpenedModel
+from tasks.store import Store
 
 
 @dataclass(frozen=True)
@@ -29,13 +39,13 @@ class Comparison:
     Attributes:
         models: what they are called, with their scores.
         spreads: of every score over the models; empty of one model.
-        differences: between two models; empty of any other number.
+        differences: between two models, on sets and on texts; empty of any other number.
         contexts: for every text, each model on words with seen and with unseen contexts.
     """
 
     models: Mapping[str, tuple[Score, ...]]
     spreads: tuple[Spread, ...] = ()
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[Difference | TextDifference, ...] = ()
     contexts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -65,8 +75,11 @@ def compare(
     texts: Sequence[Path],
     restrict: int,
     progress: Progress,
+    *,
     seen_in: Path | None = None,
     order: int = 3,
+    splits: Sequence[str] = (),
+    store: Store | None = None,
 ) -> Comparison:
     """Score models on sets and texts, and hold them against each other.
 
@@ -79,6 +92,8 @@ def compare(
         progress: told about tokens and questions.
         seen_in: the training text of all models; perplexity is told for seen and unseen contexts.
         order: of those contexts with the word after them.
+        splits: of the models' corpora; their scores there are those of the registry.
+        store: that holds the splits.
 
     Raises:
         InputError: a set cannot be found or used, or a model cannot answer what is asked.
@@ -94,12 +109,13 @@ def compare(
             restrict=restrict,
             progress=progress,
         )
+        + tuple(score for split in splits for score in scores_on_split(one, split))
         for one in opened
     }
     contexts = _by_context(opened, seen_in, texts, order, progress) if seen_in else {}
     if len(models) == 1:
         return Comparison(models, contexts=contexts)
-    found = list[Difference]()
+    found = list[Difference | TextDifference]()
     if len(opened) == 2 and any(sets.values()):
         words = Words(opened[0].model), Words(opened[1].model)
         for kind, references in sets.items():
@@ -107,6 +123,14 @@ def compare(
                 name, path = find_set(reference, kind, folder)
                 files = files_of(path) if path.is_dir() else {"all": path}
                 found += differences(kind, name, files, words, restrict)
+    if len(opened) == 2:
+        first, second = models.values()
+        for path in texts:
+            name, sides = path.name.partition(".")[0], partial(_on_file, opened, path, progress)
+            found += text_differences(name, (first, second), sides)
+        for split in splits:
+            on_split = partial(_on_split, opened, split, store, progress)
+            found += text_differences(split, (first, second), on_split)
     return Comparison(models, spreads([*models.values()]), tuple(found), contexts)
 
 
@@ -135,6 +159,18 @@ def _context_lines(comparison: Comparison) -> Iterator[str]:
             kind = "seen" if part.seen else "unseen"
             value = show(part.perplexity, "perplexity")
             yield f"perplexity.{text}, {kind} contexts, {part.model}: {value} | {part.tokens:,}"
+
+
+def _on_file(opened: Sequence[OpenedModel], path: Path, progress: Progress) -> list[SentenceScores]:
+    return [of_file(one, path, progress) for one in opened]
+
+
+def _on_split(
+    opened: Sequence[OpenedModel], split: str, store: Store | None, progress: Progress
+) -> list[SentenceScores]:
+    if store is None:
+        raise TypeError("a split lies in a store")
+    return [of_tokens(one, tokens_of(store, one, split), progress) for one in opened]
 
 
 def _bands(score: Score) -> Iterator[str]:
@@ -168,7 +204,7 @@ def comparison_table(comparison: Comparison) -> RenderableType:
             notes.append(Text(f"* {spread.name}: {spread.reason}", "italic"))
     between = " less ".join(comparison.models)
     for difference in comparison.differences:
-        covered = f"{difference.scored:,} of {difference.total:,} covered by both"
-        notes.append(Text(f"{difference.name}: {between} {difference.shown}, {covered}"))
+        told = ", ".join(filter(None, [difference.shown, difference.covered]))
+        notes.append(Text(f"{difference.name}: {between} {told}"))
     notes += [Text(line) for line in _context_lines(comparison)]
     return Group(table, *notes)

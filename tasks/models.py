@@ -94,6 +94,8 @@ class TextPipeline:
         clean = analyze_text(normalize_text(text, self.normalize), self.analyze)
         lines = [line for line in clean.split("\n") if line.strip()]
         sentences = tokenize_text("\n".join(lines), self.tokenize)
+        if len(sentences) != len(lines):  # a line of marks that are no tokens is no sentence
+            lines = [line for line in lines if tokenize_text(line, self.tokenize)]
         if self.subwords is not None:
             sentences = subword_sentences(load_tokenizer(self.subwords), sentences)
         elif self.phrases:

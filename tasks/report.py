@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tasks import charts
 from tasks.corpus import Corpus
-from tasks.evaluation.score import Score
+from tasks.evaluation.score import Score, incomparable
 from tasks.leaderboard import (
     Registered,
     Row,
@@ -123,20 +123,27 @@ def _leaderboard(rows: Sequence[Row]) -> str:
 def _published(rows: Sequence[Row], published: Published) -> str:
     head, lines = published_table(rows, published)
     body = [[escape(cell) for cell in line] for line in lines]
-    about = f"<p class='small'>{escape(remarks(published))}</p>"
+    about = f"<p class='small'>{escape(remarks(published, rows))}</p>"
     return table(head, body, right=set(range(1, len(head)))) + about
 
 
 def _pictures(rows: Sequence[Row]) -> str:
-    """A bar a model for every score that more than one model has, or that is the only one."""
+    """A chart for every score with a bar a model; what does not compare has charts apart."""
     names = {score.name: label(score) for row in rows for score in row.scores}
     figures = []
     for name, title in names.items():
-        found = [(row, score) for row in rows for score in row.scores if score.name == name]
-        lower = ", lower is better" if found[0][1].lower_is_better else ""
-        figures.append(
-            charts.bars([_bar(row.family, score) for row, score in found], caption=title + lower)
-        )
+        charted: list[list[tuple[Row, Score]]] = []
+        for one in ((row, score) for row in rows for score in row.scores if score.name == name):
+            alike = (group for group in charted if not incomparable(one[1], group[0][1]))
+            if (group := next(alike, None)) is not None:
+                group.append(one)
+            else:
+                charted.append([one])
+        for group in charted:
+            lower = ", lower is better" if group[0][1].lower_is_better else ""
+            why = incomparable(group[0][1], charted[0][0][1])
+            caption = f"{title}{lower}{f' (apart: {why})' if why else ''}"
+            figures.append(charts.bars([_bar(r.family, s) for r, s in group], caption=caption))
     hint = (
         "<p class='small'>The line across a bar is the baseline of the score. In brackets stands "
         "the 95 % confidence interval over the items of a set; seeds add to it.</p>"

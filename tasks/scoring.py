@@ -1,401 +1,298 @@
-"""Every word of a text with its log-probability: streamed, written as Parquet, compared in pairs.
+"""Running text scored by a language model.
 
-What is scored is what ``tasks.evaluation.perplexity`` says: all tokens and a sentence end each, an
-unknown word as ``<unk>``, each sentence conditioned on its start alone, in nats. For a model that
-reads on from sentence to sentence, so many lines as are read at a time are one document.
+A text is read, made into tokens as the model's own text was, and scored a block of lines at a time,
+so its length does not matter; a model that reads on from sentence to sentence gets all of it at
+once, as one document. What is scored, and what the figures mean, ``tasks.evaluation.perplexity``
+says: every token and sentence end, unknown words as ``<unk>``.
 
-Columns by token::  sentence, position, token, id, unknown, log_prob
-By sentence::       sentence, tokens, unknown, characters, log_prob
-
-``log_prob`` of a sentence is that of its tokens and its end together. Sentences count from 0, and
-so do positions; the sentence end has the last position and the token ``</s>``.
+Shapes: ``N`` tokens, ``S`` sentences.
 """
 
 from __future__ import annotations
 
-import io
 import itertools
-import math
-import os
+import json
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from models.family import Model, Scores
+from models.family import LanguageModel
 from models.text import Sentences
-from models.vocabulary import EOS, Vocabulary
-from tasks.errors import InputError, TrainingError
-from tasks.evaluation import bootstrap
-from tasks.evaluation.perplexity import LARGEST, RUNS, Tally, policy, reads_on
-from tasks.evaluation.score import LEAST_SCORED
+from models.vocabulary import EOS, LM_RESERVED
+from tasks.errors import InputError
+from tasks.evaluation.perplexity import Tally, checked, reads_on, tally_of, terms_of
+from tasks.export.aside import written_aside
 from tasks.models import TextPipeline
+from tasks.registry import OpenedModel
 from tasks.unpack import Extent, opened
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+LINES = 4096
+"""Lines that are scored at a time; at 20 words a line a block is about 80,000 tokens."""
 
 By = Literal["token", "sentence"]
-LINES = 2000
-"""Lines of a text that are in memory and scored at a time."""
 
 
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """Some sentences of a text with their scores.
-
-    Attributes:
-        tokens: S sentences with N tokens as they were written.
-        text: their ids.
-        log_probs: (N + S,) nats, of the tokens of each sentence and then of its end.
-        characters: (S,) as they were written, the sentence end included.
-        vocabulary: of the model.
-        policy: how they were scored, in words.
-    """
-
-    tokens: list[list[str]]
-    text: Sentences
-    log_probs: NDArray[np.float64]
-    characters: NDArray[np.int64]
-    vocabulary: Vocabulary
-    policy: str
-
-    @property
-    def unknown(self) -> NDArray[np.bool_]:
-        """(N,) the tokens that the model does not know."""
-        unknown: NDArray[np.bool_] = self.text.ids == self.vocabulary.unknown
-        return unknown
-
-    def by_sentence(self, values: NDArray[Any]) -> NDArray[Any]:
-        """(N + S,) values of tokens and ends -> (S,) their sums."""
-        starts = self.text.starts[:-1] + np.arange(len(self.text))
-        sums: NDArray[Any] = np.add.reduceat(values, starts)
-        return sums
-
-    def with_ends(self, values: NDArray[Any], end: Any) -> NDArray[Any]:
-        """(N,) values of tokens -> (N + S,) with one for each sentence end."""
-        return np.insert(values, self.text.starts[1:], end)
-
-    @property
-    def spelling(self) -> NDArray[np.int64]:
-        """(S,) UTF-8 bytes of the unknown tokens of each sentence, with one each for their ends."""
-        flat = itertools.chain.from_iterable(self.tokens)
-        bytes_ = [
-            len(token.encode("utf-8", "surrogatepass")) + 1 if unknown else 0
-            for token, unknown in zip(flat, self.unknown, strict=True)
-        ]
-        return self.by_sentence(self.with_ends(np.array(bytes_, np.int64), 0))
-
-    @property
-    def tally(self) -> Tally:
-        """Their sums."""
-        nll = -self.log_probs
-        return Tally(
-            tokens=len(self.text.ids),
-            ends=len(self.text),
-            unknown=int(self.unknown.sum()),
-            impossible=int(np.isposinf(nll).sum()),
-            nll=float(nll.sum()),
-            nll_unknown=float(nll[self.with_ends(self.unknown, False)].sum()),
-            characters=int(self.characters.sum()),
-            spelling_bytes=int(self.spelling.sum()),
-        )
-
-
-def read_blocks(source: str, lines: int = LINES) -> Iterator[str]:
-    """A text, so many whole lines at a time.
-
-    Args:
-        source: a file, packed or not, or ``-`` for standard input.
-        lines: at a time.
+def language_model(asked: OpenedModel) -> LanguageModel:
+    """The model, if it gives the probability of text.
 
     Raises:
-        InputError: there is no such file, it is damaged, or it is not UTF-8.
+        InputError: it does not.
+    """
+    if not isinstance(asked.model, LanguageModel):
+        raise InputError(
+            "this model gives no probability of text",
+            where=asked.reference,
+            remedy="ask a language model, such as ngram or nplm",
+        )
+    return asked.model
+
+
+# --- reading --------------------------------------------------------------------------------
+
+
+def read_lines(source: str) -> Iterator[str]:
+    """The lines of a file, packed or not, or of standard input.
+
+    Args:
+        source: a path, or "-" for standard input.
+
+    Raises:
+        InputError: it cannot be read, or is not UTF-8.
     """
     if source == "-":
         if sys.stdin is None:
             raise InputError("standard input is closed", where="-", remedy="pipe a text in")
-        yield from _decoded(sys.stdin.buffer, source, lines)
+        yield from _decoded(sys.stdin.buffer, source)
         return
-    path = Path(source)
-    if not path.is_file():
-        raise InputError("there is no such file", where=source, remedy="name a text file, or -")
-    with opened(Extent(path, "", None, path.stat().st_size)) as members:
-        for member in members:
-            yield from _decoded(member.file, f"{source} {member.name}".strip(), lines)
+    path = Path(source).expanduser()
+    try:
+        with opened(Extent(path, "", None, path.stat().st_size)) as members:
+            for member in members:
+                yield from _decoded(member.file, f"{source}{':' * bool(member.name)}{member.name}")
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise InputError(problem, where=source, remedy="name a text file") from None
 
 
-def _decoded(file: Any, where: str, lines: int) -> Iterator[str]:
-    first = 1
-    while block := list(itertools.islice(iter(file.readline, b""), lines)):
-        text = io.StringIO()
-        for number, line in enumerate(block, first):
-            try:
-                text.write(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-            except UnicodeDecodeError as error:
-                raise InputError(
-                    f"not UTF-8 at byte {error.start} of the line",
-                    where=f"{where}, line {number}",
-                    remedy="convert it to UTF-8",
-                ) from None
-        first += len(block)
-        yield text.getvalue()
+def _decoded(file: Iterable[bytes], source: str) -> Iterator[str]:
+    for number, line in enumerate(file, 1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"not UTF-8 at byte {error.start + 1} of the line",
+                where=f"{source}, line {number}",
+                remedy="convert it to UTF-8",
+            ) from None
+        yield from text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
 
 
-def score_text(
-    model: Model, pipeline: TextPipeline, blocks: Iterable[str], *, where: str
-) -> Iterator[Scored]:
-    """Score a text, a block at a time; blocks without words give nothing.
+# --- scoring --------------------------------------------------------------------------------
 
-    Args:
-        model: one that ``Scores``.
-        pipeline: how text becomes its tokens.
-        blocks: see ``read_blocks``.
-        where: what people call the model, for errors.
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A stretch of text with what a model gives it.
+
+    Attributes:
+        tokens: of each sentence, as they are written.
+        text: the same under the vocabulary of the model.
+        scores: (N + S,) nats of every token, and of the end after those of each sentence.
+        characters: (S,) of each sentence as it was written, its end included.
+        spelling: (N,) UTF-8 bytes of the unknown tokens and one for their end; 0 for the others.
+        unknown: the id of an unknown word.
+        tally: the sums.
+    """
+
+    tokens: Sequence[Sequence[str]]
+    text: Sentences
+    scores: NDArray[np.float64]
+    characters: NDArray[np.int64]
+    spelling: NDArray[np.int64]
+    unknown: int
+    tally: Tally
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """(S,) tokens of each sentence."""
+        return np.diff(self.text.starts)
+
+    def per_sentence(self, values: NDArray[Any]) -> NDArray[Any]:
+        """(N + S,) values of tokens and ends, summed up: (S,)."""
+        starts = self.text.starts[:-1] + np.arange(len(self.text))
+        found: NDArray[Any] = np.add.reduceat(values, starts)
+        return found
+
+    def with_ends(self, values: NDArray[Any], end: int) -> NDArray[Any]:
+        """(N,) values of tokens, with one for each sentence end: (N + S,)."""
+        return np.insert(values, self.text.starts[1:], end)
+
+
+def score_lines(
+    model: LanguageModel, pipeline: TextPipeline, lines: Iterable[str]
+) -> Iterator[Block]:
+    """Score a text, a block of lines at a time; blocks have a sentence at least.
 
     Raises:
-        InputError: the model gives no probability of text.
-        TrainingError: the model gives a log-probability that is above 0 or not a number.
+        TrainingError: the model gives what is no log-probability.
     """
-    if not isinstance(model, Scores):
-        raise InputError(
-            "this model gives no probability of text",
-            where=where,
-            remedy="ask a language model, such as ngram or nplm",
-        )
-    for block in blocks:
-        tokens, characters = pipeline.sentences_and_characters(block)
-        if not tokens:
-            continue
-        text = text_for(model, tokens)
-        log_probs = np.asarray(model.log_prob(text), np.float64)
-        if not (log_probs <= 1e-6).all():
-            raise TrainingError(
-                "the model gives a log-probability that is above 0 or not a number",
-                where=where,
-                remedy="train it again, with a lower learning rate if it has one",
-            )
-        lengths = np.array(characters, np.int64)
-        yield Scored(tokens, text, log_probs, lengths, model.vocabulary, policy(model))
+    whole = reads_on(model) or pipeline.normalize.markup == "wikitext"  # markup may span lines
+    given = iter(lines)
+    while taken := list(given if whole else itertools.islice(given, LINES)):
+        tokens, characters = pipeline.sentences_and_characters("\n".join(taken))
+        if tokens:
+            yield _scored(model, tokens, np.array(characters, np.int64))
 
 
-def text_for(model: Model, tokens: list[list[str]]) -> Sentences:
-    """Sentences as a model scores them: one document, if it reads on from one to the next."""
-    text = Sentences.of(model.vocabulary, tokens)
+def no_words(where: str) -> InputError:
+    """That a text cannot be scored."""
+    return InputError("there are no words in this text", where=where, remedy="give some text")
+
+
+def _scored(
+    model: LanguageModel, tokens: Sequence[Sequence[str]], characters: NDArray[np.int64]
+) -> Block:
+    vocabulary = model.vocabulary
+    text = Sentences.of(vocabulary, tokens)
     if reads_on(model):
-        return replace(text, documents=np.array([0, len(text)], np.int64))
-    return text
+        text = replace(text, documents=np.array([0, len(text)]))
+    scores = checked(model.log_prob(text), text)
+    spelling = np.zeros(len(text.ids), np.int64)
+    unknown = text.ids == vocabulary.unknown
+    flat = itertools.chain.from_iterable(tokens)
+    spelling[unknown] = [
+        len(word.encode("utf-8", "surrogatepass")) + 1 for word in itertools.compress(flat, unknown)
+    ]
+    sums = replace(
+        tally_of(text, scores, vocabulary),
+        characters=int(characters.sum()),
+        spelling_bytes=int(spelling.sum()),
+    )
+    return Block(tokens, text, scores, characters, spelling, vocabulary.unknown, sums)
 
 
-def summary(sums: Tally, model: Model) -> dict[str, Any]:
-    """What the scores of a text come to; figures that are not finite are None, with the reason."""
-    why = "there are no words in this text" if not sums.ends else ""
-    if sums.impossible:
-        why = f"the model holds {sums.impossible:,} of its words or ends for impossible"
-    return {
-        "perplexity": None if why else sums.perplexity,
-        "bits_per_character": None if why else sums.bits_per_character,
+def summary(model: LanguageModel, sums: Tally) -> dict[str, Any]:
+    """What a scored text comes to, as JSON; a figure that has no finite value is None."""
+    finite = not sums.impossible
+    found = {
+        "perplexity": sums.perplexity if finite else None,
         "perplexity_of_known": sums.perplexity_of_known,
-        "undefined": why,
+        "bits_per_character": sums.bits_per_character if finite else None,
+        "nats": sums.nll if finite else None,
+        "scored": sums.tokens + sums.ends,
         "tokens": sums.tokens,
         "sentence_ends": sums.ends,
         "unknown": sums.unknown,
+        "unknown_share": sums.unknown / sums.tokens,
         "impossible": sums.impossible,
-        "vocabulary": model.vocabulary.hash,
-        "policy": policy(model),
+        "characters": sums.characters,
+        "spelling_bytes": sums.spelling_bytes,
     }
+    return {**found, **terms_of(model.vocabulary, reads_on(model))}
 
 
-# --- Parquet --------------------------------------------------------------------------------
+# --- scores as a file -----------------------------------------------------------------------
 
 
 def write_scores(
-    scored: Iterable[Scored], path: Path, by: By, about: dict[str, str], *, force: bool = False
+    asked: OpenedModel,
+    source: str,
+    out: Path,
+    by: By,
+    progress: Callable[[int], None] = lambda tokens: None,
 ) -> Tally:
-    """Write scores as Parquet, whole or not at all.
+    """Write the scores of a text as Parquet, whole or not at all.
+
+    Columns by token: ``sentence`` and ``position`` (from 0), ``token`` as it is written, ``id`` in
+    the vocabulary, ``unknown``, ``log_prob`` in nats; the last row of a sentence is its ``</s>``.
+    By sentence: ``sentence``, ``tokens`` and ``unknown`` (how many), ``log_prob`` of all its tokens
+    and its end, ``characters``. What a model holds for impossible has -inf. The metadata of the
+    file (``lexloom``) says which model it was and what was scored.
 
     Args:
-        scored: see ``score_text``.
-        path: of the file.
-        by: a row a token or a sentence.
-        about: what else the file says of itself, as metadata of its schema.
-        force: replace a file.
+        asked: the model.
+        source: the text, as for ``read_lines``.
+        out: the file; one that is there is replaced.
+        by: what a row is.
+        progress: told how many tokens are done.
+
+    Returns:
+        the sums over all rows.
 
     Raises:
-        InputError: there is a file, or the text has no words.
+        InputError: the model gives no probability of text, the text cannot be read or has no
+            words, or the file cannot be written.
     """
-    import pyarrow.parquet as pq
-
-    if path.exists() and not force:
-        raise InputError(
-            "there is something already", where=str(path), remedy="--force replaces it"
-        )
-    sums, sentence = Tally(), 0
-    writer: pq.ParquetWriter | None = None
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        for block in scored:
-            table = _table(block, by, sentence)
-            if writer is None:
-                schema = table.schema.with_metadata(
-                    {**about, "policy": block.policy, "unit": "nats"}
-                )
-                writer = pq.ParquetWriter(draft, schema, compression="zstd")
-            writer.write_table(table.replace_schema_metadata(writer.schema.metadata))
-            sums, sentence = sums + block.tally, sentence + len(block.text)
-        if writer is None:
-            raise InputError("there are no words in this text", where=about.get("text", ""))
-        writer.close()
-        draft.replace(path)
-    finally:
-        if writer is not None:
-            writer.close()
-        draft.unlink(missing_ok=True)
+    model = language_model(asked)
+    if out.is_dir() or (source != "-" and out.resolve() == Path(source).expanduser().resolve()):
+        what = "a folder" if out.is_dir() else "the text itself"
+        raise InputError(f"this is {what}", where=str(out), remedy="name another file by --out")
+    about = {"model": asked.reference, **terms_of(model.vocabulary, reads_on(model))}
+    schema = SCHEMAS[by].with_metadata({"lexloom": json.dumps(about)})
+    sums, sentences = Tally(), 0
+    rows = _by_token if by == "token" else _by_sentence
+    with written_aside(out) as path:
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for block in score_lines(model, asked.text, read_lines(source)):
+                numbers = np.arange(sentences, sentences + len(block.text))
+                writer.write_table(pa.table(rows(block, numbers), schema=schema))
+                sums += block.tally
+                sentences += len(block.text)
+                progress(sums.tokens)
+        if sums.tokens == 0:
+            raise no_words(source)
     return sums
 
 
-def _table(block: Scored, by: By, first: int) -> pa.Table:
-    """The rows of some sentences, of which the first has this number."""
-    import pyarrow as pa
-
-    numbers = first + np.arange(len(block.text), dtype=np.int64)
-    sizes = np.diff(block.text.starts)
-    if by == "sentence":
-        unknown = block.by_sentence(block.with_ends(block.unknown.astype(np.int64), 0))
-        return pa.table(
-            {
-                "sentence": numbers,
-                "tokens": sizes.astype(np.int64),
-                "unknown": unknown,
-                "characters": block.characters,
-                "log_prob": block.by_sentence(block.log_probs),
-            }
-        )
-    end = block.vocabulary.reserved.index(EOS)
-    starts = block.text.starts[:-1] + np.arange(len(block.text))
-    places = np.arange(len(block.log_probs)) - np.repeat(starts, sizes + 1)
-    tokens = [token for sentence in block.tokens for token in (*sentence, EOS)]
-    return pa.table(
-        {
-            "sentence": np.repeat(numbers, sizes + 1),
-            "position": places.astype(np.int32),
-            "token": tokens,
-            "id": block.with_ends(block.text.ids, end).astype(np.int32),
-            "unknown": block.with_ends(block.unknown, False),
-            "log_prob": block.log_probs,
-        }
-    )
+SCHEMAS: dict[By, pa.Schema] = {
+    "token": pa.schema(
+        [
+            pa.field("sentence", pa.int64(), nullable=False),
+            pa.field("position", pa.int32(), nullable=False),
+            pa.field("token", pa.string(), nullable=False),
+            pa.field("id", pa.int32(), nullable=False),
+            pa.field("unknown", pa.bool_(), nullable=False),
+            pa.field("log_prob", pa.float64(), nullable=False),
+        ]
+    ),
+    "sentence": pa.schema(
+        [
+            pa.field("sentence", pa.int64(), nullable=False),
+            pa.field("tokens", pa.int32(), nullable=False),
+            pa.field("unknown", pa.int32(), nullable=False),
+            pa.field("log_prob", pa.float64(), nullable=False),
+            pa.field("characters", pa.int64(), nullable=False),
+        ]
+    ),
+}
 
 
-# --- two models -----------------------------------------------------------------------------
+def _by_token(block: Block, numbers: NDArray[np.int64]) -> dict[str, Any]:
+    sizes = block.sizes + 1
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return {
+        "sentence": np.repeat(numbers, sizes),
+        "position": (np.arange(len(block.scores)) - starts).astype(np.int32),
+        "token": [token for sentence in block.tokens for token in (*sentence, EOS)],
+        "id": block.with_ends(block.text.ids, LM_RESERVED.index(EOS)),
+        "unknown": block.with_ends(block.text.ids == block.unknown, 0),
+        "log_prob": block.scores,
+    }
 
 
-@dataclass(frozen=True)
-class Compared:
-    """Two models on one text.
-
-    Attributes:
-        unit: "perplexity", or "bits_per_character" where the vocabularies differ.
-        first: of the first model.
-        second: of the second.
-        difference: the first less the second.
-        interval: of the difference, by the paired bootstrap; None of fewer than 20 sentences.
-        p_value: how often resamples fall on the other side of 0, twice; None without an interval.
-        sentences: of the text.
-        note: what is to be known, such as why perplexities are not compared.
-    """
-
-    unit: str
-    first: float
-    second: float
-    difference: float
-    interval: bootstrap.Interval | None
-    p_value: float | None
-    sentences: int
-    note: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
-
-
-def compare(first: Iterable[Scored], second: Iterable[Scored], *, where: str) -> Compared:
-    """How two models differ on the same text, and whether that may be chance.
-
-    Over one vocabulary and one tokenization it is perplexities that are compared; else bits a
-    character, where every unknown word is spelt out besides (see ``tasks.evaluation.perplexity``).
-
-    Args:
-        first: the scores of a model.
-        second: those of another, on the same text.
-        where: of the text, for errors.
-
-    Raises:
-        InputError: they see other sentences, the text has no words, or one holds it for impossible.
-    """
-    rows: list[tuple[NDArray[np.float64], ...]] = []
-    alike = True
-    for one, other in itertools.zip_longest(first, second):
-        if one is None or other is None or len(one.text) != len(other.text):
-            raise InputError(
-                "the two models cut this text into different sentences",
-                where=where,
-                remedy="compare models whose text is normalized and split in one way",
-            )
-        alike &= one.vocabulary.hash == other.vocabulary.hash and one.tokens == other.tokens
-        rows.append((*_nats_and_bits(one), *_nats_and_bits(other)))
-    if not rows:
-        raise InputError("there are no words in this text", where=where)
-    columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
-    if alike:
-        parts, wholes = np.stack([columns[0], columns[4]], axis=1), columns[2]
-    else:
-        parts, wholes = np.stack([columns[1], columns[5]], axis=1), columns[3]
-        if not np.array_equal(columns[3], columns[7]):
-            raise InputError(
-                "the two models normalize this text differently, and share no vocabulary",
-                where=where,
-                remedy="compare models of one normalization",
-            )
-    if not np.isfinite(parts).all():
-        raise InputError(
-            "one of the two models holds words of this text for impossible: it has no finite "
-            "perplexity here",
-            where=where,
-            remedy="compare a smoothed model, or a mixture with one",
-        )
-    return _compared(parts, wholes, alike)
-
-
-def _nats_and_bits(block: Scored) -> tuple[NDArray[np.float64], ...]:
-    """Of each sentence: its nats, its bits with unknown words spelt, its positions, characters."""
-    nats = -block.by_sentence(block.log_probs)
-    bits = nats / math.log(2) + 8 * block.spelling
-    positions = (np.diff(block.text.starts) + 1).astype(np.float64)
-    return nats, bits, positions, block.characters.astype(np.float64)
-
-
-def _compared(parts: NDArray[np.float64], wholes: NDArray[np.float64], alike: bool) -> Compared:
-    def figure(mean: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.exp(np.minimum(mean, LARGEST)) if alike else mean
-
-    one, other = figure(parts.sum(axis=0) / wholes.sum()).tolist()
-    n = len(wholes)
-    interval, p_value = None, None
-    if n >= LEAST_SCORED:
-        # Neighbours are alike: where there are many sentences, runs of them are what is drawn.
-        runs = np.linspace(0, n, min(RUNS, n), endpoint=False).astype(np.int64)
-        drawn = figure(
-            bootstrap.ratios(np.add.reduceat(parts, runs, axis=0), np.add.reduceat(wholes, runs))
-        )
-        differences = drawn[:, 0] - drawn[:, 1]
-        interval = bootstrap.interval(differences)
-        beyond = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
-        p_value = min(1.0, 2 * (beyond + 1) / (len(differences) + 1))
-    note = "" if alike else "not over one vocabulary: bits a character compare, perplexities do not"
-    unit = "perplexity" if alike else "bits_per_character"
-    return Compared(unit, one, other, one - other, interval, p_value, n, note)
+def _by_sentence(block: Block, numbers: NDArray[np.int64]) -> dict[str, Any]:
+    unknown = block.with_ends((block.text.ids == block.unknown).astype(np.int32), 0)
+    return {
+        "sentence": numbers,
+        "tokens": block.sizes.astype(np.int32),
+        "unknown": block.per_sentence(unknown).astype(np.int32),
+        "log_prob": block.per_sentence(block.scores),
+        "characters": block.characters,
+    }

@@ -32,7 +32,7 @@ class Spread:
         name: of the score.
         unit: of the score.
         values: of the models, None where undefined.
-        mean: of the defined ones; None if there is none.
+        mean: of the defined ones; None if there is none, or they do not compare.
         deviation: their standard deviation, with n - 1; None of fewer than two.
         reason: why they do not compare, if they do not.
     """
@@ -69,15 +69,16 @@ def spreads(models: Sequence[Sequence[Score]]) -> tuple[Spread, ...]:
 
 
 def _spread(scores: Sequence[Score]) -> Spread:
-    values = [score.value for score in scores if score.value is not None]
-    reasons = (incomparable(scores[0], other) for other in scores[1:])
+    reason = next(filter(None, (incomparable(scores[0], other) for other in scores[1:])), "")
+    # Figures that do not compare have no mean either.
+    values = [score.value for score in scores if score.value is not None and not reason]
     return Spread(
         scores[0].name,
         scores[0].unit,
         tuple(score.value for score in scores),
         float(np.mean(values)) if values else None,
         float(np.std(values, ddof=1)) if len(values) > 1 else None,
-        next(filter(None, reasons), ""),
+        reason,
     )
 
 
@@ -116,6 +117,11 @@ class Difference:
             return shown
         low, high = self.interval
         return shown + (": may be chance" if low <= 0 <= high else ": more than chance")
+
+    @property
+    def covered(self) -> str:
+        """What it rests on, for people."""
+        return f"{self.scored:,} of {self.total:,} covered by both"
 
     @property
     def _sign(self) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ LARGEST = 709.0
 """Nats whose exponential is still a finite number."""
 
 DIRECTION = "left to right"
+POLICY = "unknown words scored as <unk>, sentence ends counted"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Tally:
         unknown: tokens that are not in the vocabulary.
         impossible: tokens and ends with the probability zero.
         nll: summed negative log-probability of everything, in nats.
-        nll_unknown: the part of it that fell on unknown tokens.
+        nll_known: the part of it that fell on known tokens and on ends.
         characters: of the text as it was written, sentence ends included; 0 where not known.
         spelling_bytes: UTF-8 bytes of the unknown tokens, and one each for their ends.
     """
@@ -54,7 +55,7 @@ class Tally:
     unknown: int = 0
     impossible: int = 0
     nll: float = 0.0
-    nll_unknown: float = 0.0
+    nll_known: float = 0.0
     characters: int = 0
     spelling_bytes: int = 0
 
@@ -70,8 +71,7 @@ class Tally:
     def perplexity_of_known(self) -> float | None:
         """Over known tokens and sentence ends; None if it has no finite value."""
         known = self.tokens + self.ends - self.unknown
-        nll = self.nll - self.nll_unknown
-        return _exp(nll / known) if known and math.isfinite(nll) else None
+        return _exp(self.nll_known / known) if known and math.isfinite(self.nll_known) else None
 
     @property
     def bits_per_character(self) -> float:
@@ -107,36 +107,61 @@ def tally(
     """
     sums, done = Tally(), 0
     for part in text.partitions:
-        spelling = _spelling(part)
+        spelling = spelling_of(part)
         surfaces = part.text.ids
         if part.characters is not None:
             sums += Tally(characters=int(part.characters.sum()))
         for chunk, first in chunks(part.under(vocabulary), size, whole=whole):
-            scores = np.asarray(log_prob(chunk), dtype=np.float64)
-            n, s = len(chunk.ids), len(chunk)
-            if scores.shape != (n + s,):
-                raise ValueError(f"{scores.shape} log-probabilities for {n} tokens and {s} ends")
-            # Rounding may lift a probability a hair above one; NaN fails the comparison too.
-            if not (scores <= 1e-6).all():
-                raise TrainingError(
-                    "the model gives a log-probability that is above 0 or not a number",
-                    remedy="train it again, with a lower learning rate if it has one",
-                )
+            scores = checked(log_prob(chunk), chunk)
+            n = len(chunk.ids)
             here = surfaces[first : first + n]
             unknown = chunk.ids == vocabulary.unknown
-            positions = np.arange(n) + np.repeat(np.arange(s), np.diff(chunk.starts))
-            sums += Tally(
-                tokens=n,
-                ends=s,
-                unknown=int(unknown.sum()),
-                impossible=int(np.isneginf(scores).sum()),
-                nll=-float(scores.sum()),
-                nll_unknown=-float(scores[positions[unknown]].sum()),
-                spelling_bytes=int(spelling[here[unknown]].sum()),
-            )
+            spelt = int(spelling[here[unknown]].sum())
+            sums += replace(tally_of(chunk, scores, vocabulary), spelling_bytes=spelt)
             done += n
             progress(done, text.n_tokens, "tokens")
     return sums
+
+
+def checked(scores: NDArray[np.float64], text: Sentences) -> NDArray[np.float64]:
+    """What a model gave for a text, if it can be log-probabilities of it.
+
+    Raises:
+        TrainingError: one is above 0 or not a number.
+        ValueError: there is another number of them than N + S.
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    n, s = len(text.ids), len(text)
+    if scores.shape != (n + s,):
+        raise ValueError(f"{scores.shape} log-probabilities for {n} tokens and {s} ends")
+    # Rounding may lift a probability a hair above one; NaN fails the comparison too.
+    if not (scores <= 1e-6).all():
+        raise TrainingError(
+            "the model gives a log-probability that is above 0 or not a number",
+            remedy="train it again, with a lower learning rate if it has one",
+        )
+    return scores
+
+
+def tally_of(text: Sentences, scores: NDArray[np.float64], vocabulary: Vocabulary) -> Tally:
+    """The sums of a scored text; what its characters and its spelling come to is not known here.
+
+    Args:
+        text: S sentences with N tokens under the vocabulary.
+        scores: (N + S,) of a model.
+        vocabulary: of the model.
+    """
+    n, s = len(text.ids), len(text)
+    unknown = text.ids == vocabulary.unknown
+    positions = np.arange(n) + np.repeat(np.arange(s), np.diff(text.starts))
+    return Tally(
+        tokens=n,
+        ends=s,
+        unknown=int(unknown.sum()),
+        impossible=int(np.isneginf(scores).sum()),
+        nll=-float(scores.sum()),
+        nll_known=-float(np.delete(scores, positions[unknown]).sum()),
+    )
 
 
 class Heard:
@@ -168,15 +193,9 @@ class Heard:
         return bootstrap.interval(np.exp(np.minimum(means, LARGEST)))
 
 
-def reads_on(model: object) -> bool:
+def reads_on(model: Model) -> bool:
     """Whether a model sees the sentences before in the document; see ``models.family.ReadsOn``."""
     return isinstance(model, ReadsOn) and model.reads_on
-
-
-def policy(model: object) -> str:
-    """How a model's text is scored, in words."""
-    crosses = "context across sentences" if reads_on(model) else "no context across sentences"
-    return f"unknown words scored as <unk>, sentence ends counted, {crosses}, {DIRECTION}"
 
 
 def chunks(text: Sentences, size: int, *, whole: bool = False) -> Iterator[tuple[Sentences, int]]:
@@ -202,7 +221,7 @@ def chunks(text: Sentences, size: int, *, whole: bool = False) -> Iterator[tuple
         begin = end
 
 
-def _spelling(part: TokenPartition) -> NDArray[np.int64]:
+def spelling_of(part: TokenPartition) -> NDArray[np.int64]:
     """For every type its UTF-8 bytes with their end."""
     sizes = [len(word.encode("utf-8", "surrogatepass")) + 1 for word in part.types]
     return np.array(sizes, dtype=np.int64)
@@ -268,8 +287,9 @@ def measure(
     if sums.impossible:
         undefined = f"the model holds {sums.impossible} tokens for impossible"
     uncounted = "" if sums.characters else "the characters of the text are not known"
-    terms = {**_terms(vocabulary, crosses), **_counts(sums), "text": source}
-    how = f"{terms['unknown_share']:.2%} {policy(model)}"
+    terms = {**terms_of(vocabulary, crosses), **_counts(sums), "text": source}
+    context = "context across sentences" if crosses else "no context across sentences"
+    policy = f"{terms['unknown_share']:.2%} {POLICY}, {context}, {DIRECTION}"
 
     def score(
         unit: str,
@@ -287,7 +307,7 @@ def measure(
             scored=total,
             total=total,
             items=items,
-            policy=how,
+            policy=policy,
             undefined=undefined,
             baselines=(_baseline(against if sums.tokens else None, train is not None),),
             details=terms,
@@ -323,7 +343,7 @@ def _baseline(value: float | None, trained: bool) -> Baseline:
     return Baseline("uniform", value, "every entry but <s> equally likely")
 
 
-def _terms(vocabulary: Vocabulary, crosses: bool) -> dict[str, Any]:
+def terms_of(vocabulary: Vocabulary, crosses: bool) -> dict[str, Any]:
     """On what terms a figure is: two perplexities compare only on the same."""
     return {
         "vocabulary": vocabulary.hash,

@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -314,7 +314,8 @@ def _partition(text: str, pipeline: TextPipeline) -> TokenPartition:
     sentences, characters = pipeline.sentences_and_characters(text)
     counts = Counter(token for sentence in sentences for token in sentence)
     types = Vocabulary((), tuple(counts), np.array([*counts.values()], dtype=np.int64))
-    text_ids = Sentences.of(types, sentences)
+    # One document, for a model that reads on from sentence to sentence.
+    text_ids = replace(Sentences.of(types, sentences), documents=np.array([0, len(sentences)]))
     return TokenPartition(types.words, types.counts, text_ids, np.array(characters, np.int64))
 
 

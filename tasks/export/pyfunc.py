@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.family import EmbedsWords, Family, Model, Scores
+from models.family import EmbedsWords, Family, Model, Predicts, Scores
 from tasks.export.bundle import bundle
 from tasks.export.native import FILES, FOLDER_MANIFEST
 from tasks.models import read_model
@@ -116,6 +116,15 @@ def _signature(model: Model) -> ModelSignature:
         ParamSpec("method", string, "3cosadd"),
         ParamSpec("vectors", string, "own"),
     ]
+    if isinstance(model, Predicts):
+        params += [
+            ParamSpec("length", DataType.long, 50),
+            ParamSpec("seed", DataType.long, 1),
+            ParamSpec("temperature", DataType.double, 1.0),
+            ParamSpec("top_k", DataType.long, None),
+            ParamSpec("top_p", DataType.double, 1.0),
+            ParamSpec("unknown", DataType.boolean, False),
+        ]
     return ModelSignature(inputs=Schema(columns), params=ParamSchema(params))
 
 

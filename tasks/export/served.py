@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from models.expressions import signed_words
-from models.family import EmbedsWords, Scores
+from models.family import EmbedsWords, Predicts, Scores
+from models.generation import Sampling, generate
 from models.tables import Choice, choices
 from models.text import Sentences
 from models.vectors import Method
@@ -54,11 +55,17 @@ class Pretrained(PythonModel):
     log_prob           tokens or text  ``log_probs`` of each token and of the sentence end,
                                        in nats, ``log_prob``, their sum, and ``unknown``,
                                        how many tokens the model does not know
+    generate           tokens or text  ``tokens`` that go on from these, ``ended``, whether the
+                                       sentence did, and ``log_prob`` of what was made
     =================  ==============  ===========================================================
 
     More ``params``: ``k``, how many neighbours or answers (10); ``method`` of analogies, "3cosadd"
     or "3cosmul"; ``vectors``, which of the model's tables answers, "own", "input", "output" or
-    "sum". An answer about a word that the model does not know is None. ``tokens``, ``words`` and
+    "sum". Of generate: ``length`` (50), words to make at most; ``seed`` (1), row i depends on it
+    and on i alone; ``temperature`` (1.0), ``top_k``, ``top_p`` (1.0); ``unknown`` (False), whether
+    ``<unk>`` may be made.
+
+    An answer about a word that the model does not know is None. ``tokens``, ``words`` and
     ``others`` are lists of strings; ``text``, one sentence as a string, is taken only where the
     text pipeline of the model can be repeated without lexloom.
 
@@ -171,10 +178,13 @@ class Pretrained(PythonModel):
         task = params.get("task") or default
         if task == "log_prob":
             answers = self._log_probs(model_input)
+        elif task == "generate":
+            answers = self._texts(model_input, params)
         elif task in QUESTIONS:
             answers = self._about_words(QUESTIONS[task], model_input, params)
         else:
-            raise _refusal(f"there is no task {task!r}; there are {', '.join(QUESTIONS)}, log_prob")
+            there = ", ".join([*QUESTIONS, "log_prob", "generate"])
+            raise _refusal(f"there is no task {task!r}; there are {there}")
         # Left to itself, pandas makes NaN of None among numbers, which JSON does not know.
         return pd.DataFrame(
             {
@@ -206,14 +216,44 @@ class Pretrained(PythonModel):
         echoed = {"word": columns[0]} if question.columns == ("word",) else {}
         return {**echoed, **dict(zip(question.answers, answers, strict=True))}
 
+    def _sentences(self, table: pd.DataFrame) -> list[list[str]]:
+        if "tokens" in table:
+            return [list(tokens) for tokens in table["tokens"]]
+        if "text" in table:
+            return [self.tokens(text) for text in _columns(table, "text")[0]]
+        raise _refusal("this task reads token lists in the column `tokens`")
+
+    def _texts(self, table: pd.DataFrame, params: dict[str, Any]) -> dict[str, list[Any]]:
+        model, entries = self._scores, self.vocabulary.entries
+        if not isinstance(model, Predicts):
+            raise _refusal(f"a {self._title} model makes no text")
+        top_k = params.get("top_k")
+        try:
+            how = Sampling(
+                float(params.get("temperature", 1.0)),
+                None if top_k is None else int(top_k),
+                float(params.get("top_p", 1.0)),
+                bool(params.get("unknown", False)),
+            )
+            found = generate(
+                model,
+                Sentences.of(self.vocabulary, self._sentences(table)),
+                unknown=self.vocabulary.unknown,
+                how=how,
+                length=int(params.get("length", 50)),
+                seed=int(params.get("seed", 1)),
+            )
+        except ValueError as error:
+            raise _refusal(str(error)) from None
+        return {
+            "tokens": [[entries[id_] for id_ in text.ids] for text in found],
+            "ended": [bool(text.ended) for text in found],
+            "log_prob": [text.log_prob for text in found],
+        }
+
     def _log_probs(self, table: pd.DataFrame) -> dict[str, list[Any]]:
         _ = self._scores
-        if "tokens" in table:
-            sentences = [list(tokens) for tokens in table["tokens"]]
-        elif "text" in table:
-            sentences = [self.tokens(text) for text in _columns(table, "text")[0]]
-        else:
-            raise _refusal("this task reads token lists in the column `tokens`")
+        sentences = self._sentences(table)
         found = [self.log_prob(tokens) for tokens in sentences]
         known = [sum(token in self.vocabulary for token in tokens) for tokens in sentences]
         return {

@@ -29,6 +29,7 @@ from models.family import (
     Grows,
     Learns,
     Model,
+    Predicts,
     Scores,
     Sweeps,
     WantsCooccurrence,
@@ -464,6 +465,26 @@ def test_probabilities_sum_to_one_in_any_context(row: Row, world: World) -> None
         end = model.log_prob(Sentences.of(model.vocabulary, [context]))[-1]
         total = np.exp(scores[:, len(context)]).sum() + np.exp(end)
         assert total == pytest.approx(1, abs=1e-6), context
+
+
+@scoring
+def test_a_text_grows_by_what_its_continuation_scores(row: Row, world: World) -> None:
+    """Generation and scoring are of one model, side by side in a batch or alone."""
+    model = world.model(row)
+    assert isinstance(model, Predicts)
+    begun = [[], ["the", "king"], [UNSEEN], ["a", "cat", "finds", "nothing", "!", "a"]]
+    decoder = model.decoder(Sentences.of(model.vocabulary, begun))
+    words = ["sees", UNSEEN, "the", "cat"]
+    for length in range(3):
+        log_probs = decoder.log_probs()
+        assert log_probs.shape == (len(begun), len(model.vocabulary))
+        assert np.isneginf(log_probs[:, model.vocabulary.reserved.index("<s>")]).all()
+        np.testing.assert_allclose(np.exp(log_probs).sum(axis=1), 1, atol=1e-6)
+        for text, (found, context) in enumerate(zip(log_probs, begun, strict=True)):
+            texts = [[*context, *words[text : text + 1] * length, word] for word in words]
+            scored = [model.log_prob(Sentences.of(model.vocabulary, [t]))[-2] for t in texts]
+            np.testing.assert_allclose(found[model.vocabulary.ids(words)], scored, atol=1e-6)
+        decoder.append(model.vocabulary.ids(words))
 
 
 @embedding

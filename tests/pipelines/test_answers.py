@@ -13,7 +13,6 @@ from pipelines.answers import (
     neighbours_table,
     rank_line,
     ranking_table,
-    surprise_table,
     versions_table,
 )
 from tasks.evaluation.score import Score
@@ -76,17 +75,6 @@ def test_neighbours_are_whole_words_whatever_they_look_like(width: int) -> None:
     assert "…" not in text
     assert "..." not in text
     assert "[bold]  " in shown(ranking_table(answer["sea"]), width)
-
-
-def test_a_perplexity_is_one_line_that_is_not_folded() -> None:
-    words = [{"word": "the", "log_prob": -1.5, "known": True},
-             {"word": "gannet", "log_prob": -9.0, "known": False}]  # fmt: skip
-    answer = {"perplexity": 1234.5, "scored": 12345, "unknown": 1, "words": words}
-    lines = shown(surprise_table(answer), 80).splitlines()
-    assert lines[0] == "perplexity 1,234.5"
-    assert lines[1].endswith("1 unknown scored as <unk>")
-    assert lines[3].split() == ["the", "-1.500"]
-    assert lines[4].split() == ["gannet", "-9.000", "<unk>"]
 
 
 def test_a_rank_is_a_line() -> None:

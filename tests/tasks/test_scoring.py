@@ -1,12 +1,14 @@
-"""Scores of every word of a file: what they add up to, how two models differ, bad files."""
+"""Running text scored: as the model scores it, in any pieces, and nothing hidden."""
 
 from __future__ import annotations
 
 import gzip
+import io
+import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,135 +16,250 @@ import pyarrow.parquet as pq
 import pytest
 
 from models.text import Sentences
-from models.vocabulary import LM_RESERVED, Vocabulary
+from pipelines import scoring as answers
 from tasks import scoring
-from tasks.errors import InputError, TrainingError
-from tests.tasks.trained import TEXT
+from tasks.errors import ConfigError, InputError
+from tasks.evaluation.perplexity import measure
+from tasks.evaluation.sets import read_text
+from tasks.generation import make_texts, written
+from tasks.models import TextPipeline
+from tasks.normalize import Normalize
+from tasks.registry import OpenedModel, open_model
+from tasks.scoring import read_lines, write_scores
+from tasks.tokenize import Tokenize
+from tests.tasks.speaking import NGRAM, speaking, trained, write_folder
+from tests.tasks.trained import TEXT, sentences
 
-WORDS = Vocabulary(LM_RESERVED, ("a", "b"), np.array([2, 1]))
-
-
-@dataclass(frozen=True, eq=False)
-class Scorer:
-    """A unigram model."""
-
-    probabilities: tuple[float, ...] = (0.1, 0.0, 0.2, 0.4, 0.3)
-    vocabulary: Vocabulary = WORDS
-    config: Any = None
-
-    def state(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def log_prob(self, sentences: Sentences) -> np.ndarray:
-        with np.errstate(divide="ignore"):
-            row = np.log(np.array(self.probabilities))
-        return np.insert(row[sentences.ids], sentences.starts[1:], row[2])
+MODELS = speaking()
+LINES = [" ".join(words) for words in sentences(60, seed=9)]
+LINES[7] += " gannets"
+LINES.insert(11, "")
 
 
-def scored(model: Any, path: Path, lines: int = 3) -> Any:
-    return scoring.score_text(model, TEXT, scoring.read_blocks(str(path), lines), where="m")
+@pytest.fixture(params=list(MODELS))
+def opened(request: pytest.FixtureRequest) -> OpenedModel:
+    return asked(MODELS[request.param])
+
+
+def asked(model: Any, text: TextPipeline = TEXT) -> OpenedModel:
+    return OpenedModel(model, text, Path(), "model/1", None, {})
 
 
 @pytest.fixture
-def text(tmp_path: Path) -> Path:
-    path = tmp_path / "text.txt.gz"
-    path.write_bytes(gzip.compress("a b new\n\nb\na a\nb b ü\n\n".encode()))
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(LINES), "utf-8")
     return path
 
 
-def test_rows_are_tokens_and_sentence_ends(text: Path, tmp_path: Path) -> None:
-    tokens, sentences = tmp_path / "t.parquet", tmp_path / "s.parquet"
-    sums = scoring.write_scores(scored(Scorer(), text), tokens, "token", {"model": "m/1"})
-    again = scoring.write_scores(scored(Scorer(), text, 99), sentences, "sentence", {})
-    assert replace(again, nll=0, nll_unknown=0) == replace(sums, nll=0, nll_unknown=0)
-    assert again.nll == pytest.approx(sums.nll)
-    rows = pq.read_table(tokens).to_pylist()
-    assert [row["token"] for row in rows] == [
-        *("a", "b", "new", "</s>", "b", "</s>", "a", "a", "</s>", "b", "b", "ü", "</s>")
-    ]
-    assert [row["sentence"] for row in rows] == [0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 3]
-    assert [row["position"] for row in rows] == [0, 1, 2, 3, 0, 1, 0, 1, 2, 0, 1, 2, 3]
-    assert [row["id"] for row in rows][:4] == [3, 4, 0, 2]
-    assert [row["token"] for row in rows if row["unknown"]] == ["new", "ü"]
-    assert rows[0]["log_prob"] == math.log(0.4)
-    assert pq.read_schema(tokens).metadata[b"model"] == b"m/1"
-    by = pq.read_table(sentences).to_pylist()
-    assert [row["tokens"] for row in by] == [3, 1, 2, 3]
-    assert [row["unknown"] for row in by] == [1, 0, 0, 1]
-    assert [row["characters"] for row in by] == [8, 2, 4, 6]
-    assert sum(row["log_prob"] for row in by) == pytest.approx(sum(r["log_prob"] for r in rows))
-    assert by[1]["log_prob"] == pytest.approx(math.log(0.3 * 0.2))
-    found = scoring.summary(sums, Scorer())
-    assert found["perplexity"] == pytest.approx(
-        math.exp(-np.mean([row["log_prob"] for row in rows]))
+def test_a_file_comes_to_what_its_text_and_an_evaluation_come_to(
+    opened: OpenedModel, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = answers.surprise_of_file(opened, str(file))
+    shown = answers.surprise(opened, "\n".join(LINES))
+    words = shown.pop("words")
+    assert shown == whole
+    assert whole["unknown"] == sum(not word["known"] for word in words) == 1
+    assert whole["nats"] == pytest.approx(-sum(word["log_prob"] for word in words))
+    text, source = read_text(file, opened.text)
+    score, bits = measure("x", opened.model, text, source=source)
+    assert whole["perplexity"] == pytest.approx(score.value, rel=1e-12)
+    assert whole["bits_per_character"] == pytest.approx(bits.value, rel=1e-12)
+    assert whole["perplexity_of_known"] == pytest.approx(score.details["perplexity_of_known"])
+    assert whole["vocabulary"] == score.details["vocabulary"]
+    monkeypatch.setattr(scoring, "LINES", 7)
+    pieces = answers.surprise_of_file(opened, str(file))
+    assert pieces == {
+        name: pytest.approx(value, rel=1e-12) if isinstance(value, float) else value
+        for name, value in whole.items()
+    }
+
+
+@pytest.mark.parametrize("lines", [7, 4096])
+def test_the_scores_in_a_file_add_up(
+    opened: OpenedModel, file: Path, tmp_path: Path, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scoring, "LINES", lines)
+    vocabulary = opened.model.vocabulary
+    tables = {}
+    for by in ("token", "sentence"):
+        out = tmp_path / f"{by}.parquet"
+        sums = write_scores(opened, str(file), out, by)  # type: ignore[arg-type]
+        totals = scoring.summary(scoring.language_model(opened), sums)
+        assert totals == answers.surprise_of_file(opened, str(file))
+        tables[by] = pq.read_table(out)
+        about = json.loads(tables[by].schema.metadata[b"lexloom"])
+        assert about["vocabulary"] == vocabulary.hash
+        assert (about["model"], about["sentence_ends_counted"]) == ("model/1", True)
+    tokens, rows = tables["token"].to_pydict(), tables["sentence"].to_pydict()
+    assert -math.fsum(tokens["log_prob"]) == pytest.approx(totals["nats"], rel=1e-12)
+    np.testing.assert_allclose(
+        np.bincount(tokens["sentence"], tokens["log_prob"]), rows["log_prob"], atol=1e-9
     )
-    bits = -sum(row["log_prob"] for row in rows) / math.log(2) + 8 * (4 + 3)
-    assert found["bits_per_character"] == pytest.approx(bits / 20)
+    texts = opened.text.sentences("\n".join(LINES))
+    assert [token for t in texts for token in (*t, "</s>")] == tokens["token"]
+    assert rows["tokens"] == [len(t) for t in texts]
+    assert rows["unknown"][7] == sum(rows["unknown"]) == sum(tokens["unknown"]) == 1
+    assert rows["characters"] == [len(line) + 1 for line in LINES if line]
+    assert rows["sentence"] == list(range(len(texts)))
+    assert tokens["position"][: len(texts[0]) + 2] == [*range(len(texts[0]) + 1), 0]
+    assert tokens["id"] == [int(vocabulary.id(t)) if t != "</s>" else 2 for t in tokens["token"]]
+    alone = scoring.language_model(opened).log_prob(Sentences.of(vocabulary, [texts[20]]))
+    at = tokens["sentence"].index(20)
+    np.testing.assert_allclose(tokens["log_prob"][at : at + len(alone)], alone, atol=1e-9)
 
 
-def test_what_is_there_stays_and_nothing_is_left_by_a_failure(text: Path, tmp_path: Path) -> None:
-    target = tmp_path / "out.parquet"
-    target.write_text("mine")
-    with pytest.raises(InputError, match="something already"):
-        scoring.write_scores(scored(Scorer(), text), target, "token", {})
-    assert target.read_text() == "mine"
-    bad = tmp_path / "bad.txt"
-    bad.write_bytes(b"a\nb\na\na \xff\n")
-    with pytest.raises(InputError, match="line 4"):
-        scoring.write_scores(scored(Scorer(), bad), target, "token", {}, force=True)
-    empty = tmp_path / "empty.txt"
-    empty.write_text(" \n\n")
-    with pytest.raises(InputError, match="no words"):
-        scoring.write_scores(scored(Scorer(), empty), target, "token", {}, force=True)
-    assert target.read_text() == "mine"
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
-    with pytest.raises(InputError, match="no such file"):
-        list(scored(Scorer(), tmp_path / "none.txt"))
+def test_a_file_is_read_packed_from_a_pipe_and_with_any_line_ends(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = list(read_lines(str(file)))
+    assert expected == LINES
+    packed = tmp_path / "text.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    assert list(read_lines(str(packed))) == expected
+    ends = tmp_path / "ends.txt"
+    ends.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(LINES[:5]).encode() + b"\rmore\r\n")
+    assert list(read_lines(str(ends))) == [*LINES[:5], "more"]
+    stdin = SimpleNamespace(buffer=io.BytesIO(file.read_bytes()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert list(read_lines("-")) == expected
 
 
-def test_what_is_impossible_or_unknown_is_said(text: Path, tmp_path: Path) -> None:
-    sums = sum((b.tally for b in scored(Scorer((0, 0, 0.3, 0.4, 0.3)), text)), scoring.Tally())
-    found = scoring.summary(sums, Scorer())
-    assert (found["perplexity"], found["bits_per_character"]) == (None, None)
-    assert "2 of its words" in found["undefined"]
-    strange = tmp_path / "strange.txt"
-    strange.write_text("who knows\n")
-    only = scoring.summary(next(iter(scored(Scorer(), strange))).tally, Scorer())
-    assert (only["unknown"], only["tokens"]) == (2, 2)
-    assert math.isfinite(only["perplexity"])
-    nan: Callable[..., Any] = lambda s: np.full(len(s.ids) + len(s), np.nan)  # noqa: E731
-    broken = Scorer()
-    object.__setattr__(broken, "log_prob", nan)
-    with pytest.raises(TrainingError, match="not a number"):
-        list(scored(broken, text))
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        list(read_lines(str(tmp_path / "none")))
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        list(read_lines(str(tmp_path)))
+    broken = tmp_path / "broken.txt"
+    broken.write_bytes(b"good\nb\xffd\n")
+    with pytest.raises(InputError, match=r"broken.txt, line 2: not UTF-8 at byte 2"):
+        list(read_lines(str(broken)))
+    cut = tmp_path / "cut.gz"
+    cut.write_bytes(gzip.compress(b"text " * 10_000)[:-20])
+    with pytest.raises(InputError, match="damaged or was cut off"):
+        list(read_lines(str(cut)))
 
 
-def test_a_difference_and_whether_it_is_chance(tmp_path: Path) -> None:
-    draw = np.random.default_rng(2)
-    path = tmp_path / "t.txt"
-    path.write_text(
-        "\n".join(" ".join(draw.choice(["a", "b"], 5, p=[0.7, 0.3])) for _ in range(200))
+def test_scores_take_the_place_of_no_folder_and_of_no_text(file: Path, tmp_path: Path) -> None:
+    for out, what in ((tmp_path, "a folder"), (file, "the text itself")):
+        with pytest.raises(InputError, match=f"this is {what}"):
+            write_scores(asked(MODELS["ngram"]), str(file), out, "token")
+    assert file.read_text() == "\n".join(LINES)
+
+
+@pytest.mark.parametrize("empty", ["", "\n\n", " \t\n"])
+def test_a_text_without_words_is_refused(opened: OpenedModel, empty: str, tmp_path: Path) -> None:
+    file, out = tmp_path / "empty.txt", tmp_path / "scores.parquet"
+    file.write_text(empty)
+    out.write_bytes(b"before")
+    for ask in (
+        lambda: answers.surprise(opened, empty),
+        lambda: answers.surprise_of_file(opened, str(file)),
+        lambda: write_scores(opened, str(file), out, "token"),
+    ):
+        with pytest.raises(InputError, match="no words in this text"):
+            ask()
+    assert out.read_bytes() == b"before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.txt", "scores.parquet"]
+
+
+def test_a_text_of_unknown_words_alone_has_figures(opened: OpenedModel) -> None:
+    found = answers.surprise(opened, "gannets puffins\nskuas")
+    assert (found["tokens"], found["unknown"], found["unknown_share"]) == (3, 3, 1.0)
+    # What is known are the sentence ends.
+    ends = [word["log_prob"] for word in found["words"] if word["word"] == "</s>"]
+    assert found["perplexity_of_known"] == pytest.approx(math.exp(-np.mean(ends)))
+    assert math.isfinite(found["perplexity"])
+    assert found["spelling_bytes"] == 8 + 8 + 6
+
+
+def test_an_infinite_perplexity_is_said_not_shown(tmp_path: Path) -> None:
+    model = trained(NGRAM)
+    sure = SimpleNamespace(
+        config=model.config, vocabulary=model.vocabulary, state=model.state,
+        log_prob=lambda s: np.where(np.insert(s.ids, s.starts[1:], 2) == 0, -np.inf, -1.0),
+    )  # fmt: skip
+    found = answers.surprise(asked(sure), "the cat gannet")
+    assert (found["perplexity"], found["bits_per_character"], found["nats"]) == (None,) * 3
+    assert (found["impossible"], found["perplexity_of_known"]) == (1, pytest.approx(math.e))
+    assert [word["log_prob"] for word in found["words"]] == [-1, -1, None, -1]
+    json.loads(json.dumps(found, allow_nan=False))
+    line = answers.totals(found).plain
+    assert line.startswith("perplexity is infinite: the model holds 1 of 4 tokens")
+
+
+def test_a_line_without_tokens_is_no_sentence_and_counts_no_characters() -> None:
+    pipeline = TextPipeline(Normalize(), Tokenize())
+    sentences, characters = pipeline.sentences_and_characters("the cat\n\u0001\u0002\nsat")
+    assert len(sentences) == len(characters)
+
+
+def test_a_model_without_probabilities_is_refused() -> None:
+    vectors = SimpleNamespace(config=None, vocabulary=None, state=dict)
+    with pytest.raises(InputError, match="gives no probability of text"):
+        answers.surprise(asked(vectors), "the")
+
+
+# --- text that a model makes ------------------------------------------------------------------
+
+
+def make(opened: OpenedModel, prefix: str = "", count: int = 3, **asked: Any) -> Any:
+    length, seed = asked.pop("length", 9), asked.pop("seed", 1)
+    how = answers.sampling(
+        asked.get("temperature", 1.0), asked.get("top_k"), asked.get("top_p", 1.0), False
     )
-    right, wrong = Scorer((0.1, 0, 0.2, 0.5, 0.2)), Scorer((0.1, 0, 0.2, 0.2, 0.5))
-    found = scoring.compare(scored(right, path), scored(wrong, path), where="t")
-    assert found.unit == "perplexity"
-    assert found.difference == pytest.approx(found.first - found.second)
-    assert found.interval is not None
-    assert found.interval[0] < found.difference < found.interval[1] < 0
-    assert found.p_value == pytest.approx(2 / 1001)
-    other = scoring.compare(scored(wrong, path), scored(right, path), where="t")
-    assert other.difference == pytest.approx(-found.difference)
-    same = scoring.compare(scored(right, path), scored(right, path), where="t")
-    assert (same.difference, same.interval, same.p_value) == (0, (0, 0), 1)
+    return make_texts(opened, prefix, count, how=how, length=length, seed=seed)
 
 
-def test_perplexities_of_two_vocabularies_are_never_set_beside_each_other(text: Path) -> None:
-    small = replace(Scorer((0.4, 0, 0.2, 0.4)), vocabulary=Vocabulary(LM_RESERVED, ("a",), np.ones(1, np.int64)))  # fmt: skip # noqa: E501
-    found = scoring.compare(scored(Scorer(), text), scored(small, text), where="t")
-    assert found.unit == "bits_per_character"
-    assert "perplexities do not" in found.note
-    sums = sum((b.tally for b in scored(small, text)), scoring.Tally())
-    assert found.second == pytest.approx(sums.bits_per_character)
-    assert (found.interval, found.p_value) == (None, None)
-    with pytest.raises(InputError, match="impossible"):
-        scoring.compare(scored(Scorer((0, 0, 0.3, 0.4, 0.3)), text), scored(small, text), where="t")
+def test_texts_go_on_from_a_prefix_through_the_pipeline_of_the_model(tmp_path: Path) -> None:
+    folder = write_folder(
+        tmp_path / "model", MODELS["mixture"], TextPipeline(Normalize(lowercase=True), Tokenize())
+    )
+    opened = open_model(str(folder), "sqlite://")
+    made, unknown = make(opened, "The  CAT gannets")
+    assert unknown == 1
+    for text in made:
+        assert text.prefix == ("the", "cat", "gannets")
+        assert text.text.split() == ["the", "cat", "gannets", *text.tokens]
+        assert "<unk>" not in text.tokens
+        assert text.ended or len(text.tokens) == 9
+    assert made == make(opened, "The  CAT gannets", 3)[0]
+    assert made[:2] == make(opened, "The  CAT gannets", 2)[0]
+    assert made != make(opened, "The  CAT gannets", 3, seed=2)[0]
+
+
+@pytest.mark.parametrize(
+    ("how", "problem"),
+    [
+        ({"temperature": -1.0}, "temperature is a number from 0 on"),
+        ({"temperature": math.nan}, "temperature"),
+        ({"top_k": 0}, "top-k is 1 or more"),
+        ({"top_p": 0.0}, "top-p is a share"),
+        ({"top_p": 1.5}, "top-p is a share"),
+        ({"length": 0}, "length is 1 or more words, not 0"),
+        ({"seed": -1}, "seed is 0 or more"),
+        ({"count": 0}, "count is 1 or more texts, not 0"),
+    ],
+)
+def test_what_cannot_be_asked_for(how: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        make(asked(MODELS["ngram"]), **how)
+
+
+def test_a_prefix_is_one_sentence() -> None:
+    with pytest.raises(InputError, match="one sentence, and these are 2"):
+        make(asked(MODELS["ngram"]), "the cat\nthe river")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tokens", "text"),
+    [
+        ("words", ["the", "cat", "<unk>"], "the cat <unk>"),
+        ("bpe", ["▁the", "▁c", "at", "."], "the cat."),
+        ("wordpiece", ["the", "c", "##at", "."], "the cat ."),
+        ("characters", ["t", "o", "▁", "m", "é"], "to mé"),
+        ("bytes", ["<0xC3>", "<0xA9>", "<0x20>", "<0xC3>"], "é \ufffd"),
+    ],
+)
+def test_tokens_are_written_as_text(scheme: Any, tokens: list[str], text: str) -> None:
+    assert written(tokens, Tokenize(scheme)) == text

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from models import vectors
-from models.family import EmbedsWords, Model, Scores
+from models.family import EmbedsWords, Model, Predicts, Scores
+from models.generation import Sampling, generate
 from models.text import Sentences
 from models.word_vectors import WordVectors
 from tasks.evaluation.neighbours import nearest
@@ -17,6 +18,9 @@ Question = tuple[list[dict[str, Any]], dict[str, Any]]
 
 WORDS = ["Mühle", "дом", "river", "nowhere", "o'clock", "水"]
 SENTENCES = [*sentences(20, seed=77), ["Mühle", "nowhere", "."], [], ["<s>", "</s>", "<unk>"]]
+
+PREFIXES = [["the", "cat"], [], ["nowhere"], ["the", "cat"]]
+DRAWN = {"length": 7, "seed": 4, "temperature": 1.4, "top_k": 9, "top_p": 0.9, "unknown": True}
 
 EXPRESSIONS = ["cat - river + Mühle", "0.5 * o'clock + cat", "cat + nowhere"]
 SETS = [
@@ -43,12 +47,14 @@ def questions() -> list[Question]:
         (SETS, {"task": "n_similarity"}),
         (SETS, {"task": "wmdistance"}),
         ([{"tokens": tokens} for tokens in SENTENCES], {"task": "log_prob"}),
+        ([{"tokens": tokens} for tokens in PREFIXES], {"task": "generate"}),
+        ([{"tokens": tokens} for tokens in PREFIXES], {"task": "generate", **DRAWN}),
     ]
 
 
 def answers(model: Model) -> list[dict[str, list[Any]] | None]:
     """By our own means; None for what the model cannot do."""
-    found: list[dict[str, list[Any]] | None] = [None] * 12
+    found: list[dict[str, list[Any]] | None] = [None] * 14
     if isinstance(model, EmbedsWords):
         found[:11] = [*_about_words(model), *_more_about_words(model)]
     if isinstance(model, Scores):
@@ -58,7 +64,21 @@ def answers(model: Model) -> list[dict[str, list[Any]] | None]:
             "log_probs": [row.tolist() for row in rows],
             "unknown": [sum(t not in model.vocabulary for t in row) for row in SENTENCES],
         }
+    if isinstance(model, Predicts):
+        found[12] = _made(model, Sampling(), length=50, seed=1)
+        found[13] = _made(model, Sampling(1.4, 9, 0.9, unknown=True), length=7, seed=4)
     return found
+
+
+def _made(model: Any, how: Sampling, length: int, seed: int) -> dict[str, list[Any]]:
+    begun = Sentences.of(model.vocabulary, PREFIXES)
+    made = generate(model, begun, unknown=0, how=how, length=length, seed=seed)
+    entries = model.vocabulary.entries
+    return {
+        "tokens": [[entries[i] for i in text.ids] for text in made],
+        "ended": [bool(text.ended) for text in made],
+        "log_prob": [text.log_prob for text in made],
+    }
 
 
 def _about_words(model: Any) -> list[dict[str, list[Any]]]:

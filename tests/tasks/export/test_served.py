@@ -111,6 +111,27 @@ def test_raw_text_where_the_pipeline_is_portable(store: Store, tracking_uri: str
     assert opened.text.sentences("THE cat turns") == [["the_cat", "turns"]]
 
 
+@pytest.mark.parametrize(
+    ("params", "problem"),
+    [
+        ({"temperature": -1.0}, "temperature is a number from 0 on"),
+        ({"top_k": 0}, "top-k is 1 or more words, not 0"),
+        ({"top_p": 0.0}, "top-p is a share"),
+        ({"length": 0}, "length is 1 or more"),
+    ],
+)
+def test_text_is_not_made_in_ways_that_mean_nothing(
+    params: dict[str, Any], problem: str, store: Store, tracking_uri: str
+) -> None:
+    text = TextPipeline(Normalize(), Tokenize("whitespace"))
+    served = load(store, tracking_uri, "asked-text", NgramConfig(order=2, min_count=1), text)
+    with pytest.raises(mlflow.exceptions.MlflowException, match=problem):
+        served.predict([{"text": "the"}], params={"task": "generate", **params})
+    greedy = {"task": "generate", "temperature": 0.0, "length": 5}
+    one, two = served.predict([{"text": "the cat"}] * 2, greedy)["tokens"]
+    assert one == two != []
+
+
 def test_the_ways_to_ask(store: Store, tracking_uri: str) -> None:
     served = load(
         store,

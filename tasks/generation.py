@@ -1,0 +1,108 @@
+"""Text that a language model makes: it goes on from what somebody has begun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from models.family import Predicts
+from models.generation import Sampling, generate
+from models.text import Sentences
+from tasks.errors import ConfigError, InputError
+from tasks.registry import OpenedModel
+from tasks.scoring import language_model
+from tasks.subwords import CONTINUING
+from tasks.tokenize import BLANK, Tokenize
+
+
+@dataclass(frozen=True)
+class Made:
+    """One text.
+
+    Attributes:
+        text: all of it, as it would be written.
+        prefix: tokens that were given.
+        tokens: that were made.
+        ended: whether the model ended the sentence; else the length did.
+        log_prob: nats of what was made, its end included, under the model as it is.
+    """
+
+    text: str
+    prefix: tuple[str, ...]
+    tokens: tuple[str, ...]
+    ended: bool
+    log_prob: float
+
+
+def make_texts(
+    asked: OpenedModel, prefix: str, count: int, *, how: Sampling, length: int, seed: int
+) -> tuple[list[Made], int]:
+    """Texts that go on from one beginning.
+
+    Text ``i`` depends on the seed and ``i``, not on how many are made. A model that reads on from
+    sentence to sentence takes the text for the beginning of a document.
+
+    Args:
+        asked: the model.
+        prefix: the beginning of a sentence, as raw text; empty to begin one.
+        count: texts to make.
+        how: to draw words.
+        length: words to add, at most.
+        seed: of all texts.
+
+    Returns:
+        the texts, and how many words of the prefix the model does not know: it takes each for
+        ``<unk>``.
+
+    Raises:
+        InputError: the model makes no text, or the prefix is more than one sentence.
+        ConfigError: a count, length or seed that means nothing.
+    """
+    model = language_model(asked)
+    if not isinstance(model, Predicts):
+        raise InputError(
+            "this model scores text but gives no distribution of the next word",
+            where=asked.reference,
+            remedy="ask another one, such as ngram or nplm",
+        )
+    if count < 1:
+        raise ConfigError(f"the count is 1 or more texts, not {count}", where="--count")
+    begun = asked.text.sentences(prefix)
+    if len(begun) > 1:
+        raise InputError(
+            f"a prefix is the beginning of one sentence, and these are {len(begun)}",
+            where="--prefix",
+            remedy="give the last one",
+        )
+    first = begun[0] if begun else []
+    vocabulary = model.vocabulary
+    texts = Sentences.of(vocabulary, [first] * count)
+    try:
+        found = generate(
+            model, texts, unknown=vocabulary.unknown, how=how, length=length, seed=seed
+        )
+    except ValueError as error:
+        raise ConfigError(str(error), where=asked.reference) from None
+    made = []
+    for text in found:
+        tokens = [vocabulary.entries[id_] for id_ in text.ids]
+        shown = written([*first, *tokens], asked.text.tokenize)
+        made.append(Made(shown, tuple(first), tuple(tokens), text.ended, text.log_prob))
+    return made, sum(word not in vocabulary for word in first)
+
+
+def written(tokens: Sequence[str], settings: Tokenize) -> str:
+    """Tokens as a text: the other way round as far as it is known; blanks between words."""
+    match settings.scheme:
+        case "bpe" | "unigram" | "characters":
+            return "".join(tokens).replace(BLANK, " ").strip()
+        case "wordpiece":
+            return " ".join(tokens).replace(f" {CONTINUING}", "")
+        case "bytes":
+            parts = [
+                bytes([int(token[3:5], 16)]) if token.startswith("<0x") else token.encode()
+                for token in tokens
+            ]
+            return b"".join(parts).decode("utf-8", "replace")
+        case _:
+            return " ".join(tokens)
