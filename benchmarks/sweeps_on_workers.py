@@ -31,7 +31,8 @@ SCORES = ("wordsim353", "simlex999", "google")
 def run(job: dict[str, Any]) -> dict[str, Any]:
     """One training through the step that every run takes; what it tells, and its scores."""
     from models import glove, word2vec
-    from models.family import EmbedsWords, WantsVocabulary
+    from models.capabilities import EmbedsWords
+    from models.family import WantsVocabulary
     from tasks.cluster import RayCluster
     from tasks.cooccurrence import Cooccurrence, count_cooccurrence
     from tasks.models import TextPipeline, read_model

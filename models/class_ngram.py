@@ -181,7 +181,7 @@ class ClassNgram:
         return report
 
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
-        """(N + S,) see ``models.family.Scores``."""
+        """(N + S,) see ``models.capabilities.Scores``."""
         ids = sentences.ids[sentences.starts[0] : sentences.starts[-1]]
         starts = sentences.starts - sentences.starts[0]
         classes = Sentences(self.clusters.classes[ids], starts, sentences.documents)
@@ -205,7 +205,7 @@ class ClassNgram:
         return found + np.log(self.shares)
 
     def decoder(self, prefixes: Sentences) -> Windowed:
-        """See ``models.family.Predicts``."""
+        """See ``models.capabilities.Predicts``."""
         return Windowed(self.next_log_probs, self.config.order - 1, prefixes)
 
     def paths(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.family import Predicts
+from models.capabilities import Predicts
 from models.text import Sentences
 from models.vocabulary import LM_RESERVED
 

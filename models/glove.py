@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from models.capabilities import TableName
 from models.family import (
     FloatArray,
     Inputs,
@@ -41,7 +42,6 @@ from models.family import (
     SweepsTables,
     SweepStats,
     SweptTable,
-    TableName,
     Unit,
     Want,
     WantsCooccurrence,

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from models.family import FloatArray, Inputs, State, Style, TableName, Want
+from models.capabilities import TableName
+from models.family import FloatArray, Inputs, State, Style, Want
 from models.vocabulary import Vocabulary
 
 

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from models.backoff import Table
+from models.capabilities import Decoder
 from models.decoding import Windowed
-from models.family import Decoder, Inputs, State, Style, Want
+from models.family import Inputs, State, Style, Want
 from models.text import Sentences
 from models.vocabulary import Vocabulary
 
@@ -71,7 +72,7 @@ class Model:
         }
 
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
-        """(N + S,) see ``models.family.Scores``."""
+        """(N + S,) see ``models.capabilities.Scores``."""
         return self.table.log_prob(sentences)
 
     def next_log_probs(self, contexts: NDArray[np.int32]) -> NDArray[np.float64]:
@@ -79,5 +80,5 @@ class Model:
         return self.table.next_log_probs(contexts)
 
     def decoder(self, prefixes: Sentences) -> Decoder:
-        """See ``models.family.Predicts``."""
+        """See ``models.capabilities.Predicts``."""
         return Windowed(self.next_log_probs, self.config.order - 1, prefixes)

@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from models.capabilities import Decoder, LanguageModel, Predicts, ReadsOn
 from models.class_ngram import Config as ClassNgramConfig
-from models.family import Decoder, Inputs, LanguageModel, Predicts, ReadsOn, State, Style, Want
+from models.family import Inputs, State, Style, Want
 from models.imported_ngram import Config as ImportedNgramConfig
 from models.ngram import Config as NgramConfig
 from models.nplm import Config as NplmConfig
@@ -103,7 +104,7 @@ class Mixture:
         }
 
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
-        """(N + S,) see ``models.family.Scores``."""
+        """(N + S,) see ``models.capabilities.Scores``."""
         scores = [part.log_prob(sentences) for part in self.parts]
         return mixed(np.stack(scores), np.array(self.config.weights))
 
@@ -113,7 +114,7 @@ class Mixture:
         return any(isinstance(part, ReadsOn) and part.reads_on for part in self.parts)
 
     def decoder(self, prefixes: Sentences) -> Decoder:
-        """See ``models.family.Predicts``."""
+        """See ``models.capabilities.Predicts``."""
         decoders = []
         for part in self.parts:
             assert isinstance(part, Predicts)

@@ -42,10 +42,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from models.backoff import BOS, Table
+from models.capabilities import Decoder
 from models.decoding import Windowed
 from models.discounts import Discounts, Smoothing, find_discounts, is_discounted
 from models.family import (
-    Decoder,
     Inputs,
     Report,
     State,
@@ -291,7 +291,7 @@ class Ngram:
             self.table = without(table, small)
 
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
-        """(N + S,) see ``models.family.Scores``; -inf for what maximum likelihood never saw."""
+        """(N + S,) see ``models.capabilities.Scores``; -inf where maximum likelihood has 0."""
         return self.table.log_prob(sentences)
 
     def next_log_probs(self, contexts: NDArray[np.int32]) -> NDArray[np.float64]:
@@ -303,5 +303,5 @@ class Ngram:
         return self.table.next_words(context)
 
     def decoder(self, prefixes: Sentences) -> Decoder:
-        """See ``models.family.Predicts``."""
+        """See ``models.capabilities.Predicts``."""
         return Windowed(self.next_log_probs, self.config.order - 1, prefixes)

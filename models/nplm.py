@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
+from models.capabilities import Decoder, TableName
 from models.decoding import Windowed
 from models.examples import END, START, Boundary, Examples, shuffled
 from models.family import (
-    Decoder,
     FloatArray,
     Inputs,
     Plan,
@@ -43,7 +43,6 @@ from models.family import (
     State,
     StepOutput,
     Style,
-    TableName,
     Want,
     WantsTokens,
     WantsVocabulary,
@@ -441,7 +440,7 @@ class Nplm(nn.Module):
         return found
 
     def decoder(self, prefixes: Sentences) -> Decoder:
-        """See ``models.family.Predicts``."""
+        """See ``models.capabilities.Predicts``."""
         return Windowed(self.next_log_probs, self.config.context, prefixes)
 
     def state(self) -> State:

@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from models.capabilities import TableName
 from models.family import (
     FloatArray,
     Inputs,
     Report,
     State,
     Style,
-    TableName,
     Want,
     WantsCooccurrence,
     WantsVocabulary,

@@ -16,7 +16,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from models.family import EmbedsWords, Family, FloatArray, HasTables, Model, State, TableName
+from models.capabilities import EmbedsWords, HasTables, TableName
+from models.family import Family, FloatArray, Model, State
 from models.vectors import Ids, Matrix
 from models.vocabulary import Vocabulary
 

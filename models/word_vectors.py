@@ -24,7 +24,7 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from models.family import EmbedsWords
+from models.capabilities import EmbedsWords
 from models.tables import Choice, HasVocabulary, Rows, rows
 from models.vectors import EPSILON, Ids, Matrix, Method, best, unit
 

@@ -12,7 +12,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from models.family import Progress, Scores
+from models.capabilities import Scores
+from models.family import Progress
 from tasks.evaluation import Score, evaluate_files
 from tasks.evaluation.by_sentence import (
     SentenceScores,

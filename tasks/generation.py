@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.family import Predicts
+from models.capabilities import Predicts
 from models.generation import Sampling, generate
 from models.text import Sentences
 from tasks.errors import ConfigError, InputError

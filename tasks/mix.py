@@ -14,7 +14,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from models.family import LanguageModel, Model
+from models.capabilities import LanguageModel
+from models.family import Model
 from models.mixture import Config, Mixture, check_weights, fit_weights
 from tasks.artifacts import Artifact, Stats, canonical_json
 from tasks.errors import ConfigError, InputError

@@ -18,8 +18,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from models.capabilities import EmbedsWords, Scores
 from models.families import StoredConfig
-from models.family import EmbedsWords, Family, Model, Scores
+from models.family import Family, Model
 from models.vocabulary import Vocabulary
 from tasks.analyze import Analyze, analyze_text
 from tasks.artifacts import canonical_json

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from models.family import (
-    Family,
-    Want,
-    WantsCooccurrence,
-    WantsNgrams,
-    WantsTokens,
-    WantsVocabulary,
-)
+from models.family import Family, Want, WantsCooccurrence, WantsNgrams, WantsTokens, WantsVocabulary
 from tasks.artifacts import Artifact
 from tasks.cooccurrence import Cooccurrence, count_cooccurrence
 from tasks.corpus import Corpus

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.family import EmbedsWords, Model
+from models.capabilities import EmbedsWords
+from models.family import Model
 from models.fasttext import Model as FastText
 from models.quantized import Config, Table
 from models.quantized import Model as QuantizedModel

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from models.family import LanguageModel
+from models.capabilities import LanguageModel
 from models.text import Sentences
 from models.vocabulary import EOS, LM_RESERVED
 from tasks.errors import InputError

@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from models.capabilities import Grows
 from models.families import FamilyConfig
-from models.family import Family, Fits, Grows, Learns, Sweeps
+from models.family import Family, Fits, Learns, Sweeps
 from tasks.artifacts import Stats
 from tasks.errors import TrainingError
 from tasks.models import TextPipeline, read_model, write_model

@@ -18,7 +18,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from models.family import EmbedsWords, Model
+from models.capabilities import EmbedsWords
+from models.family import Model
 from models.projection import principal_components
 from models.vectors import unit
 from tasks.errors import InputError

@@ -20,7 +20,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from models.family import ClassesWords, EmbedsWords, Model, Progress, Scores, Split
+from models.capabilities import ClassesWords, EmbedsWords, Scores
+from models.family import Model, Progress, Split
 from tasks.artifacts import Artifact, Stats
 from tasks.corpus import Corpus
 from tasks.errors import InputError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from models.family import ClassesWords, Model
+from models.capabilities import ClassesWords
+from models.family import Model
 from tasks.evaluation.lexicon import Lexicon
 from tasks.evaluation.neighbours import telling_words
 

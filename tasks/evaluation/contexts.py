@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from models.capabilities import Scores
 from models.examples import Examples
-from models.family import Progress, Scores
+from models.family import Progress
 from models.text import Sentences, Tokens
 from models.vocabulary import Vocabulary
 from tasks.errors import InputError

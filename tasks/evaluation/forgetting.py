@@ -35,7 +35,8 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from models import vectors
-from models.family import EmbedsWords, Family, FloatArray, Model, Progress, State
+from models.capabilities import EmbedsWords
+from models.family import Family, FloatArray, Model, Progress, State
 from models.vocabulary import Vocabulary
 from tasks.artifacts import Artifact, Stats
 from tasks.errors import InputError

@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from models.family import EmbedsWords, FloatArray, Model
+from models.capabilities import EmbedsWords
+from models.family import FloatArray, Model
 from models.vocabulary import Vocabulary
 from tasks.errors import InputError
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from models import vectors
-from models.family import EmbedsWords, Model
+from models.capabilities import EmbedsWords
+from models.family import Model
 from tasks.evaluation.lexicon import Case, Lexicon, vectors_of
 
 Neighbours = dict[str, tuple[tuple[str, float], ...]]

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.family import Model, Progress, ReadsOn, Scores
+from models.capabilities import ReadsOn, Scores
+from models.family import Model, Progress
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import BOS, EOS, Vocabulary
 from tasks.errors import TrainingError
@@ -194,7 +195,7 @@ class Heard:
 
 
 def reads_on(model: Model) -> bool:
-    """Whether a model sees the sentences before in the document; see ``models.family.ReadsOn``."""
+    """Whether a model sees the sentences before; see ``models.capabilities.ReadsOn``."""
     return isinstance(model, ReadsOn) and model.reads_on
 
 

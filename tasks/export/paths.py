@@ -15,8 +15,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from models.capabilities import ClassesWords
 from models.clustering import LENGTHS, prefixes
-from models.family import ClassesWords, Model
+from models.family import Model
 from tasks.errors import InputError
 from tasks.export.aside import written_aside
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from models.family import ClassesWords, EmbedsWords, Model, Progress
+from models.capabilities import ClassesWords, EmbedsWords
+from models.family import Model, Progress
 from models.fasttext import Model as Fasttext
 from models.imported_ngram import Model as ImportedNgram
 from models.ngram import Ngram

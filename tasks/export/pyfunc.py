@@ -13,7 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.family import EmbedsWords, Family, Model, Predicts, Scores
+from models.capabilities import EmbedsWords, Predicts, Scores
+from models.family import Family, Model
 from tasks.export.bundle import bundle
 from tasks.export.native import FILES, FOLDER_MANIFEST
 from tasks.models import read_model

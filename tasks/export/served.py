@@ -20,8 +20,8 @@ from mlflow.pyfunc.model import PythonModel, PythonModelContext
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from models.capabilities import EmbedsWords, Predicts, Scores
 from models.expressions import signed_words
-from models.family import EmbedsWords, Predicts, Scores
 from models.generation import Sampling, generate
 from models.tables import Choice, choices
 from models.text import Sentences

@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.family import EmbedsWords, Model, Progress
+from models.capabilities import EmbedsWords
+from models.family import Model, Progress
 from tasks.errors import InputError
 
 BLOCK = 4096

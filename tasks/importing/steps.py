@@ -16,7 +16,8 @@ from typing import BinaryIO, Literal
 
 import numpy as np
 
-from models.family import EmbedsWords, Model, Progress
+from models.capabilities import EmbedsWords
+from models.family import Model, Progress
 from models.imported import Config
 from models.imported import Model as Imported
 from models.imported_ngram import Config as NgramConfig

@@ -21,16 +21,13 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from models import class_ngram, fasttext, glove, ngram, nplm, ppmi, word2vec
+from models.capabilities import EmbedsWords, Grows, Predicts, Scores
 from models.families import FAMILIES, FamilyConfig
 from models.family import (
-    EmbedsWords,
     Fits,
     GrowingFamily,
-    Grows,
     Learns,
     Model,
-    Predicts,
-    Scores,
     Sweeps,
     WantsCooccurrence,
     WantsNgrams,

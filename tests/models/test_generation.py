@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from models.capabilities import Decoder, LanguageModel, Predicts
 from models.decoding import Windowed
-from models.family import Decoder, LanguageModel, Predicts
 from models.generation import TEXTS_AT_ONCE, Sampling, drawn, generate, narrowed
 from models.text import Sentences
 from models.vocabulary import LM_RESERVED, Vocabulary

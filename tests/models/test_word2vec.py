@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from models import vectors, word2vec
-from models.family import EmbedsWords, Inputs, Sweeps
+from models.capabilities import EmbedsWords
+from models.family import Inputs, Sweeps
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import Vocabulary, select
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from safetensors.numpy import save_file
 
-from models.family import Family, Fits, LanguageModel
+from models.capabilities import LanguageModel
+from models.family import Family, Fits
 from models.mixture import Config as MixtureConfig
 from models.mixture import Mixture
 from models.ngram import Config as NgramConfig

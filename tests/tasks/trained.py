@@ -9,15 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from models.family import (
-    Family,
-    Fits,
-    Inputs,
-    Want,
-    WantsCooccurrence,
-    WantsNgrams,
-    WantsTokens,
-)
+from models.family import Family, Fits, Inputs, Want, WantsCooccurrence, WantsNgrams, WantsTokens
 from models.text import (
     CooccurrenceCounts,
     CooccurrencePart,

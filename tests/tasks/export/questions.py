@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from models import vectors
-from models.family import EmbedsWords, Model, Predicts, Scores
+from models.capabilities import EmbedsWords, Predicts, Scores
+from models.family import Model
 from models.generation import Sampling, generate
 from models.text import Sentences
 from models.word_vectors import WordVectors

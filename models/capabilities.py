@@ -1,0 +1,127 @@
+"""What a model can do: protocols that evaluators and exporters ask for with ``isinstance``.
+
+Shapes: ``S`` sentences or texts, ``N`` tokens or words, ``D`` width, ``V`` vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.family import FloatArray, Model
+from models.text import Sentences
+
+
+@runtime_checkable
+class EmbedsWords(Protocol):
+    """Has a vector for a word."""
+
+    def word_vectors(self, words: Sequence[str]) -> FloatArray:
+        """(N, D) float32; a row of NaN where the model has no vector for a word."""
+        ...
+
+
+TableName = Literal["input", "output", "sum"]
+"""A table of word vectors: that of words, that of words as targets or contexts, or both added."""
+
+
+@runtime_checkable
+class HasTables(Protocol):
+    """Keeps its word vectors in tables, which may be chosen from (``models.tables``)."""
+
+    @property
+    def own_table(self) -> TableName:
+        """The table that ``word_vectors`` takes."""
+        ...
+
+    def tables(self) -> Mapping[Literal["input", "output"], NDArray[np.float32]]:
+        """(V, D) float32, a row a word in the order of ``vocabulary.words``; never copies.
+
+        Widths may differ. Tables whose rows are no words, such as the inner nodes of a tree, are
+        not among them.
+        """
+        ...
+
+
+@runtime_checkable
+class Scores(Protocol):
+    """Gives the probability of text."""
+
+    def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
+        """Log-probabilities in nats, left to right, each sentence conditioned on its start alone.
+
+        A model that ``ReadsOn`` also sees the sentences before in the document.
+
+        Args:
+            sentences: S sentences with N tokens, under the model's vocabulary.
+
+        Returns:
+            (N + S,) for every sentence the tokens in order and then its ``</s>``.
+        """
+        ...
+
+
+@runtime_checkable
+class LanguageModel(Model, Scores, Protocol):
+    """A model of the probability of text."""
+
+
+@runtime_checkable
+class ReadsOn(Protocol):
+    """May see, besides a sentence, those before it in its document."""
+
+    @property
+    def reads_on(self) -> bool:
+        """Whether ``log_prob`` conditions on them; its sentences then come as whole documents."""
+        ...
+
+
+class Decoder(Protocol):
+    """A batch of S texts that grow word by word."""
+
+    def log_probs(self) -> NDArray[np.float64]:
+        """(S, V) nats of the next word of each text; ``exp`` sums to 1, ``<s>`` has -inf."""
+        ...
+
+    def append(self, words: NDArray[np.int32]) -> None:
+        """Let each text go on with a word of its own, (S,); after ``</s>`` nothing is defined."""
+        ...
+
+
+@runtime_checkable
+class Predicts(Scores, Protocol):
+    """Gives the distribution of the next word, so text can be generated."""
+
+    def decoder(self, prefixes: Sentences) -> Decoder:
+        """The texts to go on from: S beginnings of a sentence, which may be empty."""
+        ...
+
+
+@runtime_checkable
+class ClassesWords(Protocol):
+    """Puts words into classes that are the leaves of a binary tree."""
+
+    def paths(self) -> Sequence[str]:
+        """The path of every word of the vocabulary from the root, of 0 and 1."""
+        ...
+
+
+@runtime_checkable
+class Grows(Protocol):
+    """Goes on from a trained model; the family's Config is a ``GrowingFamily``."""
+
+    def grow_from(self, base: Any) -> None:
+        """Take over what a base has learnt, in place and before any training.
+
+        The model is as ``build`` made it, under ``models.vocabulary.grown``: with the reserved
+        entries and all words of the base, in an order of its own, and with new words. What belongs
+        to an entry of the base becomes equal to the base's bit for bit, what belongs to a new word
+        stays as it was built. The base is not changed.
+
+        Args:
+            base: a model of the same class, whose ``lasting`` settings agree.
+        """
+        ...
