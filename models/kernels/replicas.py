@@ -100,7 +100,9 @@ class Replica:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._own, self._base = (aligned(shared.table[shared.busy]) for _ in range(2))
+        # The rows may move meanwhile: both are copies of one moment, or the difference would count.
+        now = shared.table[shared.busy]
+        self._own, self._base = aligned(now), now.copy()
 
     @property
     def own(self) -> Own:
