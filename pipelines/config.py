@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,6 +17,7 @@ from pydantic_core import ErrorDetails
 
 from models.families import FAMILIES, FamilyConfig
 from models.mixture import Part, check_weights
+from models.ngram import Config as NgramConfig
 from pipelines.wording import plainly, suggestion
 from tasks.corpus import CorpusConfig
 from tasks.errors import ConfigError
@@ -86,9 +88,25 @@ def parse(
         raise _explain(error.errors()[0], value, source, marks) from None
     for path, problem, remedy in _odd_numbers(config.model_dump(), value):
         raise ConfigError(problem, where=place(path, source, marks), remedy=remedy)
-    for path, problem, remedy in _odd_mixtures(config):
+    for path, problem, remedy in chain(_odd_smoothing(config), _odd_mixtures(config)):
         raise ConfigError(problem, where=place(path, source, marks), remedy=remedy)
     return config
+
+
+def _has_valid(config: RunConfig) -> bool:
+    """Whether there is to be validation text, brought along or split off."""
+    corpus = config.corpus
+    return corpus.valid is not None or (corpus.test is None and corpus.split.valid > 0)
+
+
+def _odd_smoothing(config: RunConfig) -> Iterator[tuple[Key, str, str]]:
+    """Deleted interpolation without text to fit its weights on, told before all counting."""
+    for name, family in config.families.items():
+        fitted = isinstance(family, NgramConfig) and family.smoothing == "jelinek-mercer"
+        if fitted and not _has_valid(config):
+            problem = "jelinek-mercer fits its weights to held-out text, and there is none"
+            remedy = "give the corpus a valid split, or take another smoothing"
+            yield ("families", name, "smoothing"), problem, remedy
 
 
 def _odd_mixtures(config: RunConfig) -> Iterator[tuple[Key, str, str]]:
@@ -110,7 +128,7 @@ def _odd_mixtures(config: RunConfig) -> Iterator[tuple[Key, str, str]]:
                 check_weights(mixed.weights, len(mixed.parts))
             except ValueError as error:
                 yield (*here, "weights"), str(error), "correct them, or leave them out to fit them"
-        elif config.corpus.valid is None and (config.corpus.test or not config.corpus.split.valid):
+        elif not _has_valid(config):
             yield here, "there is no validation text to fit weights on", "give weights"
         scoring.append(name)
 

@@ -66,7 +66,10 @@ def plainly(error: ErrorDetails) -> tuple[str, str]:
         if what == "a list" and isinstance(given, str):
             remedy = f"put it in brackets: [{given}]"
         return f"must be {what}, not {shown(given)}", remedy
-    return f"{error['msg'].removeprefix('Value error, ')}, not {shown(given)}", ""
+    problem = error["msg"].removeprefix("Value error, ")
+    if isinstance(given, Mapping):  # settings that do not go together: each by itself is right
+        return problem, "change one of these settings"
+    return f"{problem}, not {shown(given)}", ""
 
 
 def shown(given: Any) -> str:

@@ -67,6 +67,10 @@ def make_texts(
         )
     if count < 1:
         raise ConfigError(f"the count is 1 or more texts, not {count}", where="--count")
+    if length < 1:
+        raise ConfigError(f"the length is 1 or more words, not {length}", where="--length")
+    if seed < 0:
+        raise ConfigError(f"the seed is 0 or more, not {seed}", where="--seed")
     begun = asked.text.sentences(prefix)
     if len(begun) > 1:
         raise InputError(

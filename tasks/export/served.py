@@ -218,7 +218,10 @@ class Pretrained(PythonModel):
 
     def _sentences(self, table: pd.DataFrame) -> list[list[str]]:
         if "tokens" in table:
-            return [list(tokens) for tokens in table["tokens"]]
+            rows = table["tokens"].tolist()
+            if any(isinstance(row, str) or not hasattr(row, "__iter__") for row in rows):
+                raise _refusal("`tokens` is a list of strings in every row")
+            return [list(row) for row in rows]
         if "text" in table:
             return [self.tokens(text) for text in _columns(table, "text")[0]]
         raise _refusal("this task reads token lists in the column `tokens`")

@@ -17,6 +17,7 @@ Everything else that is wrong is an error with its line.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ from models.vocabulary import LM_RESERVED, Vocabulary
 from tasks.errors import InputError
 
 UNK_LOG10 = -100.0
+HIGHEST_WEIGHT = 100.0
+"""The highest log10 of a back-off weight that is read; what it is applied to is no less likely
+than ``UNK_LOG10``, and a few of them in turn stay below infinity."""
 HIGHEST = 12
 """The highest order that is read; a header with more is taken for damaged."""
 
@@ -64,15 +68,18 @@ class _Lines:
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self.name, self.number = name, 0
+        self.awaited = "\\data\\"
         self._file: Iterator[bytes] = iter(file)
 
     def next(self) -> bytes:
         """The next line that is not empty."""
         for line in self._file:
             self.number += 1
+            if self.number == 1:
+                line = line.removeprefix(BOM_UTF8)
             if stripped := line.strip():
                 return stripped
-        return self.fail("the file ends before \\end\\: it is cut off", "fetch it again")
+        return self.fail(f"the file ends before {self.awaited}: it is cut off", "fetch it again")
 
     def fail(self, problem: str, remedy: str = "", line: int | None = None) -> NoReturn:
         where = f"{self.name}: line {line or self.number}"
@@ -96,6 +103,7 @@ def read_arpa(file: BinaryIO, name: str) -> tuple[Vocabulary, Table, Counter[str
     lines, stats = _Lines(file, name), Counter[str]()
     while lines.next() != b"\\data\\":
         pass
+    lines.awaited = "\\end\\"
     sizes, line = _header(lines)
     vocabulary, grams = None, []
     ids: dict[bytes, int] = {}
@@ -119,6 +127,8 @@ def _header(lines: _Lines) -> tuple[list[int], bytes]:
         if int(match.group(1)) != len(sizes) + 1 or len(sizes) == HIGHEST:
             lines.fail(f"the orders in the header are not 1, 2, ... up to {HIGHEST} at most")
         sizes.append(int(match.group(2)))
+    if sizes[:1] == [0]:
+        lines.fail("the header promises no 1-grams, and a model has some")
     if not sizes:
         lines.fail(f'behind \\data\\ should stand "ngram 1=", not {_shown(line)}')
     return sizes, line
@@ -177,7 +187,7 @@ def _numbers(lines: _Lines, logs: list[bytes], numbers: list[int]) -> NDArray[np
                 lines.fail(f"{_shown(log)} is no number", line=numbers[i // 2])
         raise
     # A weight may be above 1, a probability may not.
-    bad = ~(found <= [0.0, 1e3])
+    bad = ~(found <= [0.0, HIGHEST_WEIGHT])
     for row, column in np.argwhere(bad)[:1]:
         what = ("log10 of a probability", "log10 of a back-off weight")[column]
         lines.fail(f"{found[row, column]:g} is no {what}", line=numbers[row])

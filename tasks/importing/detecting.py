@@ -13,7 +13,7 @@ FileFormat = Literal["word2vec", "word2vec-bin", "glove", "fasttext", "parquet",
 
 _SHORT = 1 << 12
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
-_ARPA = re.compile(rb"^[ \t]*\\data\\[ \t]*\r?$", re.M)
+_ARPA = re.compile(rb"^(?:\xef\xbb\xbf)?[ \t]*\\data\\[ \t]*\r?$", re.M)
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 FOREIGN = {
     b"\xff\xfe": ("this is text in UTF-16", "convert it to UTF-8"),

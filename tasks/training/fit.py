@@ -24,7 +24,9 @@ def fit(model: Fits, inputs: Inputs) -> Report:
         report = model.fit(inputs)
     except ValueError as error:
         raise TrainingError(
-            str(error), where="the counts of the training text", remedy="train on more text"
+            str(error),
+            where="the counts of the training text",
+            remedy="change these settings, or train on more text",
         ) from error
     seconds = time.perf_counter() - began
     counts = [v for v in inputs.values.values() if isinstance(v, NgramCounts)]

@@ -72,6 +72,14 @@ WRONG = {
         ),
         "its aliases stand for more than 100,000 values",
     ),
+    "not together": (
+        GOOD + "  nplm: {hidden: 0}\n",
+        "families.nplm: hidden: 0 leaves nothing to predict from; add direct: true\n  -> change",
+    ),
+    "nothing to fit on": (
+        GOOD.replace("x,", "x, split: {valid: 0},") + "  ngram: {smoothing: jelinek-mercer}\n",
+        "families.ngram.smoothing: jelinek-mercer fits its weights to held-out text, and there",
+    ),
     "families as list": (
         GOOD.replace("  word2vec:", "  - word2vec"),
         "families: must be a mapping, not a list",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import mlflow.pyfunc
+import pandas as pd
 import pytest
 
 from models.class_ngram import Config as ClassNgramConfig
@@ -130,6 +132,14 @@ def test_text_is_not_made_in_ways_that_mean_nothing(
     greedy = {"task": "generate", "temperature": 0.0, "length": 5}
     one, two = served.predict([{"text": "the cat"}] * 2, greedy)["tokens"]
     assert one == two != []
+    # Signatures let null through, and the letters of a string are no tokens.
+    with pytest.raises(mlflow.exceptions.MlflowException, match="a list of strings in every row"):
+        served.predict([{"tokens": None}], params={"task": "log_prob"})
+    for nonsense in (None, math.nan, "the cat"):
+        with pytest.raises(mlflow.exceptions.MlflowException, match="a list of strings in every"):
+            served.unwrap_python_model().predict(
+                None, pd.DataFrame({"tokens": [["the"], nonsense]}), {"task": "log_prob"}
+            )
 
 
 def test_the_ways_to_ask(store: Store, tracking_uri: str) -> None:

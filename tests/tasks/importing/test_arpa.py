@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import math
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import kenlm
@@ -15,6 +16,7 @@ from models.text import Sentences
 from tasks.errors import InputError
 from tasks.export.arpa import write_arpa
 from tasks.importing.arpa import read_arpa
+from tasks.importing.detecting import detect
 from tasks.importing.steps import import_model
 from tasks.models import capabilities, read_model
 from tasks.runner import Runner
@@ -129,6 +131,12 @@ def test_ngrams_that_others_are_parts_of_are_added_and_change_nothing() -> None:
     assert row[model.vocabulary.ids(["b"])[0]] == pytest.approx(-0.01)
 
 
+def test_a_byte_order_mark_is_no_part_of_the_file() -> None:
+    marked = BOM_UTF8 + SMALL.lstrip().encode()
+    assert detect(marked, "x.arpa") == "arpa"
+    assert scores(read(marked)[0], SAID).tolist() == scores(read(SMALL)[0], SAID).tolist()
+
+
 def test_what_is_not_said() -> None:
     no_unk = edited(("ngram 1=6", "ngram 1=5"), ("-1.1\t<unk>\n", ""))
     model, stats = read(no_unk)
@@ -159,6 +167,9 @@ def test_what_is_not_said() -> None:
         ("-0.5\ta", "nan\ta", 11, "nan is no log10 of a probability"),
         ("-0.25", "nan", 11, "nan is no log10 of a back-off weight"),
         ("-0.25", "inf", 11, "inf is no log10 of a back-off weight"),
+        ("-0.25", "500", 11, "500 is no log10 of a back-off weight"),
+        ("ngram 1=6\nngram 2=5\nngram 3=2\n", "ngram 1=0\n", 5, "promises no 1-grams"),
+        (SMALL, "the old town", 1, "ends before .data.:"),
         ("-0.4\ta b", "-0.4x\ta b", 17, "'-0.4x' is no number"),
         ("-0.4\ta b\t-0.2", "-0.4\ta", 17, "has 2 fields"),
         ("-0.4\ta b\t-0.2", "-0.4\ta b c d", 17, "has 5 fields"),
