@@ -1,0 +1,172 @@
+"""Recurrent layers: Elman, LSTM, and the GRU in each of its published forms.
+
+With ``x`` the input of a step, ``h`` the state before it, ``*`` the product element by element::
+
+    Elman (1990)          h' = tanh(W x + U h + b)
+
+    LSTM (Hochreiter and Schmidhuber 1997; with the forget gate of Gers et al. 2000)
+                          i, f, o = sigmoid(W x + U h + b)    g = tanh(W x + U h + b)
+                          c' = f * c + i * g                  h' = o * tanh(c')
+
+    GRU (Cho et al. 2014) r, z = sigmoid(W x + U h + b)
+        reset "before"    n = tanh(W x + b + U (r * h))
+        reset "after"     n = tanh(W x + b + r * (U h + u))           (cuDNN, torch)
+        update "keep"     h' = (1 - z) * n + z * h                    (Cho et al. 2014, torch)
+        update "replace"  h' = z * n + (1 - z) * h                    (Chung et al. 2014)
+
+Rows of ``W``, ``U`` and ``b`` are stacked in torch's order: i, f, g, o and r, z, n, so that weights
+pass from ours to ``torch.nn.LSTM`` and ``torch.nn.GRU`` and back as they are (their second bias
+added to the first; of the GRU, only that of n is apart).
+
+The products with ``W`` are one for all steps, so that only those with ``U`` go step by step. Under
+autocast, products are bfloat16; what a state sums up over the steps (``c``) stays float32.
+
+Shapes: ``T`` steps, ``B`` sequences, ``D`` inputs, ``H`` units, ``G`` gates (1, 4 or 3).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+Cell = Literal["elman", "lstm", "gru"]
+Reset = Literal["before", "after"]
+Update = Literal["keep", "replace"]
+State = tuple[Tensor, ...]
+"""(B, H) each: the state h; of the LSTM also its cell c, in float32 at least."""
+
+GATES: dict[Cell, int] = {"elman": 1, "lstm": 4, "gru": 3}
+
+
+class Recurrent(nn.Module):
+    """One layer in one direction.
+
+    Attributes:
+        W: (G H, D) weights of the input.
+        U: (G H, H) weights of the state.
+        b: (G H,) biases.
+        u: (H,) the second bias of the GRU with its reset after the product; else None.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        inputs: int,
+        units: int,
+        *,
+        reset: Reset = "after",
+        update: Update = "keep",
+    ) -> None:
+        super().__init__()
+        self.cell, self.reset, self.update, self.units = cell, reset, update, units
+        rows = GATES[cell] * units
+        self.W = nn.Parameter(torch.zeros(rows, inputs))
+        self.U = nn.Parameter(torch.zeros(rows, units))
+        self.b = nn.Parameter(torch.zeros(rows))
+        second = cell == "gru" and reset == "after"
+        self.u = nn.Parameter(torch.zeros(units)) if second else None
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Uniform within 1 / sqrt(H), as torch has it; the LSTM's forget gate is open (bias 1).
+
+        The open gate is from Jozefowicz, Zaremba and Sutskever (2015).
+        """
+        with torch.no_grad():
+            for parameter in self.parameters():
+                bound = self.units**-0.5
+                parameter.uniform_(-bound, bound, generator=generator)
+            if self.cell == "lstm":
+                self.b[self.units : 2 * self.units] = 1.0
+
+    def start(self, sequences: int) -> State:
+        """The state before anything: zeros."""
+        zeros = self.U.new_zeros(sequences, self.units)
+        exact = torch.promote_types(zeros.dtype, torch.float32)
+        return (zeros, zeros.to(exact)) if self.cell == "lstm" else (zeros,)
+
+    def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """(T, B, D) and the state before -> (T, B, H), the states h after each step, and the last.
+
+        Nothing is dropped and no step is skipped; sequences of different lengths are padded behind.
+        """
+        gates = F.linear(x, self.W, self.b)
+        # Under autocast the product is narrower than the weights, and what follows is as narrow.
+        U = self.U.to(gates.dtype)
+        if self.cell == "lstm":
+            states, h, c = _Lstm.apply(gates, U, state[0].to(gates.dtype), state[1])
+            return states, (h, c)
+        step = self._elman if self.cell == "elman" else self._gru
+        h, outputs = state[0].to(gates.dtype), []
+        for inputs in gates.unbind(0):
+            h = step(inputs, h, U)
+            outputs.append(h)
+        return torch.stack(outputs) if outputs else gates.new_zeros(0, len(h), self.units), (h,)
+
+    def _elman(self, gates: Tensor, h: Tensor, U: Tensor) -> Tensor:
+        return torch.tanh(torch.addmm(gates, h, U.t()))
+
+    def _gru(self, gates: Tensor, h: Tensor, U: Tensor) -> Tensor:
+        n = 2 * self.units
+        if self.u is None:
+            r, z = torch.sigmoid(torch.addmm(gates[:, :n], h, U[:n].t())).chunk(2, 1)
+            new = torch.tanh(torch.addmm(gates[:, n:], r * h, U[n:].t()))
+        else:
+            product = h @ U.t()
+            r, z = torch.sigmoid(gates[:, :n] + product[:, :n]).chunk(2, 1)
+            new = torch.tanh(gates[:, n:] + r * (product[:, n:] + self.u.to(h.dtype)))
+        return torch.lerp(new, h, z) if self.update == "keep" else torch.lerp(h, new, z)
+
+
+class _Lstm(torch.autograd.Function):
+    """All steps of an LSTM, with one product a step in each direction.
+
+    What autograd would keep as a graph of some twenty operations a step is four arrays here, and
+    the gradient of U is one product over all steps.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, gates: Tensor, U: Tensor, h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        steps, n = len(gates), U.shape[1]
+        active = torch.empty_like(gates)
+        states = gates.new_empty(steps + 1, *h.shape)
+        cells = c.new_empty(steps + 1, *c.shape)
+        squashed = torch.empty_like(cells[1:])
+        states[0], cells[0] = h, c
+        for t in range(steps):
+            a = torch.addmm(gates[t], states[t], U.t(), out=active[t])
+            a[:, : 2 * n].sigmoid_()
+            a[:, 2 * n : 3 * n].tanh_()
+            a[:, 3 * n :].sigmoid_()
+            i, f, g, o = a.split(n, 1)
+            torch.mul(cells[t], f, out=cells[t + 1]).addcmul_(i, g)
+            torch.tanh(cells[t + 1], out=squashed[t])
+            states[t + 1] = o * squashed[t]
+        ctx.save_for_backward(U, active, states, cells, squashed)
+        return states[1:], states[-1].clone(), cells[-1].clone()
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, d_states: Tensor, dh: Tensor, dc: Tensor) -> tuple[Tensor, ...]:
+        U, active, states, cells, squashed = ctx.saved_tensors
+        n, exact = U.shape[1], cells.dtype
+        d_gates = torch.empty_like(active)
+        dh = dh.to(exact)
+        for t in range(len(active) - 1, -1, -1):
+            i, f, g, o = active[t].to(exact).split(n, 1)
+            di, df, dg, do = d_gates[t].split(n, 1)
+            dh = dh + d_states[t]
+            dc = dc + dh * o * (1 - squashed[t] ** 2)
+            di.copy_(dc * g * i * (1 - i))
+            df.copy_(dc * cells[t] * f * (1 - f))
+            dg.copy_(dc * i * (1 - g**2))
+            do.copy_(dh * squashed[t] * o * (1 - o))
+            dc = dc * f
+            dh = (d_gates[t] @ U).to(exact)
+        d_U = d_gates.flatten(0, 1).t() @ states[:-1].flatten(0, 1)
+        return d_gates, d_U, dh.to(states.dtype), dc

@@ -1,0 +1,71 @@
+"""Text cut into sequences for recurrent models: streams that carry on, or windows that do not.
+
+A text of ``L`` examples (its words and the ends of its sentences, in order) becomes ``S`` streams
+of about equal length, read side by side ``T`` steps at a time: where a batch ends in a stream the
+next one goes on, so a state can be carried over, and the gradient is cut there (truncated
+back-propagation; Williams and Peng 1990). Ranks share out the streams, never a stream, so the text
+that a state has seen does not depend on their number.
+
+Windows of ``T`` examples begin every ``stride`` examples and know nothing of each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+NONE = -1
+"""Where a stream has no example any more."""
+
+
+@dataclass(frozen=True)
+class Streams:
+    """How a text lies in streams.
+
+    Attributes:
+        length: examples of the text.
+        streams: of all ranks together; some are empty if there are fewer examples.
+        steps: of a batch.
+    """
+
+    length: int
+    streams: int
+    steps: int
+
+    def __len__(self) -> int:
+        """Batches until the longest stream has ended."""
+        longest = -(-self.length // self.streams)
+        return -(-longest // self.steps)
+
+    def at(self, batch: int, rank: int, world: int) -> NDArray[np.int64]:
+        """(T, B) the examples of a batch in the streams of a rank, ``NONE`` where they ended."""
+        first, last = (self.streams * r // world for r in (rank, rank + 1))
+        borders = self.length * np.arange(first, last + 1, dtype=np.int64) // self.streams
+        steps = np.arange(batch * self.steps, (batch + 1) * self.steps, dtype=np.int64)
+        index = borders[:-1] + steps[:, None]
+        return np.where(index < borders[1:], index, NONE)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How a text lies in windows that overlap.
+
+    Attributes:
+        length: examples of the text.
+        steps: of a window.
+        stride: from the begin of one window to that of the next.
+    """
+
+    length: int
+    steps: int
+    stride: int
+
+    def __len__(self) -> int:
+        """Windows that have an example behind them, the last one to be predicted."""
+        return max(0, -(-(self.length - self.steps) // self.stride))
+
+    def at(self, windows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(T, B) the examples that are predicted in windows by their number."""
+        return windows * self.stride + np.arange(1, self.steps + 1, dtype=np.int64)[:, None]

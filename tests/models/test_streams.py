@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.streams import NONE, Streams, Windows
+
+
+@given(
+    length=st.integers(0, 60),
+    streams=st.integers(1, 9),
+    steps=st.integers(1, 7),
+    world=st.integers(1, 4),
+)
+def test_streams_go_through_the_text_once_and_in_order(
+    length: int, streams: int, steps: int, world: int
+) -> None:
+    layout = Streams(length, streams, steps)
+    batches = [
+        np.concatenate([layout.at(b, rank, world) for rank in range(world)], axis=1)
+        for b in range(len(layout))
+    ]
+    assert all(batch.shape == (steps, streams) for batch in batches)
+    whole = np.concatenate(batches) if batches else np.zeros((0, streams), np.int64)
+    read = [column[column != NONE] for column in whole.T]
+    # Side by side the streams are the text, and each of them is read without a gap.
+    assert np.concatenate(read).tolist() == list(range(length))
+    for column, stream in zip(whole.T, read, strict=True):
+        assert column[: len(stream)].tolist() == stream.tolist()
+    assert max(map(len, read)) - min(map(len, read)) <= 1
+    assert not batches or (batches[-1] != NONE).any()
+
+
+def test_the_windows_of_a_known_text() -> None:
+    assert len(Windows(600_893, 60, 3)) == 200_278
+    assert len(Windows(60, 60, 3)) == 0
+    layout = Windows(10, 4, 3)
+    assert layout.at(np.arange(len(layout))).T.tolist() == [[1, 2, 3, 4], [4, 5, 6, 7]]
+
+
+@given(length=st.integers(0, 40), steps=st.integers(1, 9), stride=st.integers(1, 9))
+def test_no_window_reaches_over_the_end(length: int, steps: int, stride: int) -> None:
+    layout = Windows(length, steps, stride)
+    starts = list(range(0, length - steps, stride))
+    assert len(layout) == len(starts)
+    assert layout.at(np.arange(len(layout)))[-1:].tolist() == [[s + steps for s in starts]]
