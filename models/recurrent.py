@@ -97,7 +97,8 @@ class Recurrent(nn.Module):
         # Under autocast the product is narrower than the weights, and what follows is as narrow.
         U = self.U.to(gates.dtype)
         if self.cell == "lstm":
-            states, h, c = _Lstm.apply(gates, U, state[0].to(gates.dtype), state[1])
+            h, c = state[0].to(gates.dtype), state[1]
+            states, h, c = _Lstm.apply(gates, U, h, c)  # type: ignore[no-untyped-call]
             return states, (h, c)
         step = self._elman if self.cell == "elman" else self._gru
         h, outputs = state[0].to(gates.dtype), []
@@ -143,7 +144,7 @@ class _Lstm(torch.autograd.Function):
             a[:, : 2 * n].sigmoid_()
             a[:, 2 * n : 3 * n].tanh_()
             a[:, 3 * n :].sigmoid_()
-            i, f, g, o = a.split(n, 1)
+            i, f, g, o = a.chunk(4, 1)
             torch.mul(cells[t], f, out=cells[t + 1]).addcmul_(i, g)
             torch.tanh(cells[t + 1], out=squashed[t])
             states[t + 1] = o * squashed[t]
@@ -151,15 +152,15 @@ class _Lstm(torch.autograd.Function):
         return states[1:], states[-1].clone(), cells[-1].clone()
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, d_states: Tensor, dh: Tensor, dc: Tensor) -> tuple[Tensor, ...]:
         U, active, states, cells, squashed = ctx.saved_tensors
-        n, exact = U.shape[1], cells.dtype
+        exact = cells.dtype
         d_gates = torch.empty_like(active)
         dh = dh.to(exact)
         for t in range(len(active) - 1, -1, -1):
-            i, f, g, o = active[t].to(exact).split(n, 1)
-            di, df, dg, do = d_gates[t].split(n, 1)
+            i, f, g, o = active[t].to(exact).chunk(4, 1)
+            di, df, dg, do = d_gates[t].chunk(4, 1)
             dh = dh + d_states[t]
             dc = dc + dh * o * (1 - squashed[t] ** 2)
             di.copy_(dc * g * i * (1 - i))
