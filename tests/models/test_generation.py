@@ -192,7 +192,8 @@ class Only:
         self._row[LM_RESERVED.index(entry)] = 0.0
 
     def log_prob(self, sentences: Sentences) -> np.ndarray:
-        raise NotImplementedError
+        end = self._row[LM_RESERVED.index("</s>")]
+        return np.insert(self._row[sentences.ids], sentences.starts[1:], end)
 
     def decoder(self, prefixes: Sentences) -> Decoder:
         return Windowed(lambda contexts: np.tile(self._row, (len(contexts), 1)), 0, prefixes)
