@@ -101,6 +101,33 @@ class Predicts(Scores, Protocol):
 
 
 @runtime_checkable
+class EmbedsTokens(Protocol):
+    """Has vectors for each token of a text that depend on the text around it."""
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The names of its layers, from the input up."""
+        ...
+
+    def token_vectors(self, sentences: Sentences) -> Sequence[FloatArray]:
+        """For each layer (N, D) float32; widths may differ between layers.
+
+        A model that ``ReadsOn`` also sees the sentences before in the document (behind it too, if
+        it reads backward). A model of characters reads ``sentences.written`` where it is there.
+        """
+        ...
+
+
+@runtime_checkable
+class EmbedsSentences(Protocol):
+    """Has a vector for a whole sentence."""
+
+    def sentence_vectors(self, sentences: Sentences) -> FloatArray:
+        """(S, D) float32, each of a sentence read alone."""
+        ...
+
+
+@runtime_checkable
 class ClassesWords(Protocol):
     """Puts words into classes that are the leaves of a binary tree."""
 

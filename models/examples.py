@@ -92,6 +92,20 @@ class Examples:
             words[mine[rows], columns] = self._words(p, before[rows, columns])
         return words[:, 1:], words[:, 0]
 
+    def units(self, index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(B,) the first example of what no context of the numbered ones reaches over; its end."""
+        first, end = np.empty_like(index), np.empty_like(index)
+        owners = np.searchsorted(self.ends, index, side="right")
+        for p in np.unique(owners):
+            mine = np.flatnonzero(owners == p)
+            size = len(self.parts[p].ids) + len(self.parts[p])
+            base, limits = self.ends[p] - size, self.limits[p]
+            offset = index[mine] - base
+            own = limits[np.searchsorted(self.firsts[p], offset, side="right") - 1]
+            first[mine] = base + own
+            end[mine] = base + np.append(limits, size)[np.searchsorted(limits, own, side="right")]
+        return first, end
+
     def _words(self, p: int, offset: NDArray[np.int64]) -> NDArray[np.int64]:
         """What examples of a partition predict."""
         part, table = self.parts[p], self.tables[p]

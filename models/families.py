@@ -20,6 +20,7 @@ from models import (
     nplm,
     ppmi,
     quantized,
+    rnnlm,
     word2vec,
 )
 
@@ -29,6 +30,7 @@ FamilyConfig = Annotated[
     | word2vec.Config
     | fasttext.Config
     | nplm.Config
+    | rnnlm.Config
     | glove.Config
     | ppmi.Config,
     Field(discriminator="family"),
@@ -41,6 +43,7 @@ FAMILIES: tuple[
     | type[word2vec.Config]
     | type[fasttext.Config]
     | type[nplm.Config]
+    | type[rnnlm.Config]
     | type[glove.Config]
     | type[ppmi.Config],
     ...,
@@ -50,6 +53,7 @@ FAMILIES: tuple[
     word2vec.Config,
     fasttext.Config,
     nplm.Config,
+    rnnlm.Config,
     glove.Config,
     ppmi.Config,
 )

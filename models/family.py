@@ -389,11 +389,15 @@ class StepOutput:
         nll_sum: scalar, summed negative log-likelihood in nats without regularizers; in training
             the objective itself where that is sampled.
         n_scored: the number of tokens scored; may be 0 where a batch has fewer rows than ranks.
+        carried: what the next batch of the epoch goes on from, without gradients: tensors whose
+            first dimension is this rank's streams of text, with those of the ranks side by side.
+            Empty for a model whose batches know nothing of each other.
     """
 
     objective: Tensor
     nll_sum: Tensor
     n_scored: int
+    carried: tuple[Tensor, ...] = ()
 
 
 @runtime_checkable
@@ -420,8 +424,11 @@ class Learns(Model, Protocol):
         """
         ...
 
-    def forward(self, batch: Any) -> StepOutput:
-        """The objective of a batch."""
+    def forward(self, batch: Any, /, *carried: Tensor) -> StepOutput:
+        """The objective of a batch; it goes on from what the output of the one before carried.
+
+        The first batch of an epoch, and of held-out text, is called without.
+        """
         ...
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:

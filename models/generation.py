@@ -159,9 +159,8 @@ def generate(
 
 
 def _between(sentences: Sentences, numbers: range) -> Sentences:
-    starts = sentences.starts[numbers.start : numbers.stop + 1]
-    ids = sentences.ids[starts[0] : starts[-1]]
-    return Sentences(ids, starts - starts[0], np.arange(len(numbers) + 1, dtype=np.int64))
+    every = np.arange(len(numbers) + 1, dtype=np.int64)
+    return sentences.stretch(numbers.start, numbers.stop, every)
 
 
 def _together(

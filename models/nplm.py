@@ -34,7 +34,7 @@ from torch import Tensor, nn
 
 from models.capabilities import Decoder, TableName
 from models.decoding import Windowed
-from models.examples import END, START, Boundary, Examples, shuffled
+from models.examples import START, Boundary, Examples, shuffled
 from models.family import (
     FloatArray,
     Inputs,
@@ -48,6 +48,7 @@ from models.family import (
     WantsVocabulary,
 )
 from models.losses import Noise, Objective, linear_cross_entropy, sampled_loss
+from models.output import draw_noise, frequencies
 from models.text import Sentences, Tokens
 from models.vocabulary import LM_RESERVED, Vocabulary
 
@@ -296,12 +297,7 @@ class Nplm(nn.Module):
         config, text = self.config, inputs.tokens(plan.role)
         examples = Examples.of(text, self.vocabulary, config.context, config.boundary)
         total, size = len(examples), config.batch_size
-        q = None
-        if plan.role == "train" and config.objective != "softmax":
-            # Added to one, so that no entry is left out; only <s> never is a target.
-            q = (frequencies(self.vocabulary, text) + 1) ** config.noise_power
-            q[START] = 0
-            q /= q.sum()
+        counts = frequencies(self.vocabulary, text)
         for first in range(plan.start * size, total, size):
             here = min(size, total - first)
             begin, end = (here * r // plan.world for r in (plan.rank, plan.rank + 1))
@@ -310,20 +306,12 @@ class Nplm(nn.Module):
                 index = shuffled(index, total, (plan.seed, plan.epoch))
             contexts, targets = examples.at(index)
             batch = torch.from_numpy(contexts), torch.from_numpy(targets)
-            if q is None:
-                yield batch
+            if plan.role == "train" and config.objective != "softmax":
+                seed = plan.seed, plan.epoch, first // size
+                noise = draw_noise(counts, config.noise_power, config.noise, targets, seed)
+                yield (*batch, *noise)
             else:
-                yield (*batch, *self._noise(q, targets, (plan.seed, plan.epoch, first // size)))
-
-    def _noise(
-        self, q: NDArray[np.float64], targets: NDArray[np.int64], seed: Sequence[int]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The fields of a ``Noise``."""
-        words = np.random.default_rng(list(seed)).choice(len(q), self.config.noise, p=q)
-        with np.errstate(divide="ignore"):
-            log_q = np.log(q).astype(np.float32)
-        drawn, own = torch.from_numpy(log_q[words]), torch.from_numpy(log_q[targets])
-        return torch.from_numpy(words), drawn, own
+                yield batch
 
     # --- equation 1 ---------------------------------------------------------------------------
 
@@ -446,12 +434,3 @@ class Nplm(nn.Module):
     def state(self) -> State:
         """The parameters by the names of the paper."""
         return {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
-
-
-def frequencies(vocabulary: Vocabulary, text: Tokens) -> NDArray[np.float64]:
-    """(V,) how often each entry is predicted in a training text; ``<s>`` never is."""
-    counts = np.zeros(len(vocabulary))
-    counts[len(LM_RESERVED) :] = vocabulary.counts
-    counts[vocabulary.unknown] = max(0.0, text.n_tokens - counts.sum())
-    counts[END] = text.n_sentences
-    return counts

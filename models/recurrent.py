@@ -26,6 +26,7 @@ Shapes: ``T`` steps, ``B`` sequences, ``D`` inputs, ``H`` units, ``G`` gates (1,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import torch
@@ -88,22 +89,29 @@ class Recurrent(nn.Module):
         exact = torch.promote_types(zeros.dtype, torch.float32)
         return (zeros, zeros.to(exact)) if self.cell == "lstm" else (zeros,)
 
-    def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+    def forward(self, x: Tensor, state: State, keep: Tensor | None = None) -> tuple[Tensor, State]:
         """(T, B, D) and the state before -> (T, B, H), the states h after each step, and the last.
 
         Nothing is dropped and no step is skipped; sequences of different lengths are padded behind.
+
+        Args:
+            x: inputs.
+            state: before the first step.
+            keep: (T, B) bool, where a step goes on from the one before; it starts from zeros
+                elsewhere. None: everywhere.
         """
         gates = F.linear(x, self.W, self.b)
         # Under autocast the product is narrower than the weights, and what follows is as narrow.
         U = self.U.to(gates.dtype)
         if self.cell == "lstm":
             h, c = state[0].to(gates.dtype), state[1]
-            states, h, c = _Lstm.apply(gates, U, h, c)  # type: ignore[no-untyped-call]
+            states, h, c = _Lstm.apply(gates, U, h, c, keep)  # type: ignore[no-untyped-call]
             return states, (h, c)
         step = self._elman if self.cell == "elman" else self._gru
         h, outputs = state[0].to(gates.dtype), []
-        for inputs in gates.unbind(0):
-            h = step(inputs, h, U)
+        cut = _cuts(keep, len(gates))
+        for t, inputs in enumerate(gates.unbind(0)):
+            h = step(inputs, h if keep is None or not cut[t] else h * keep[t, :, None], U)
             outputs.append(h)
         return torch.stack(outputs) if outputs else gates.new_zeros(0, len(h), self.units), (h,)
 
@@ -122,16 +130,83 @@ class Recurrent(nn.Module):
         return torch.lerp(new, h, z) if self.update == "keep" else torch.lerp(h, new, z)
 
 
+class Stack(nn.Module):
+    """Layers one on the other, in one direction."""
+
+    def __init__(
+        self,
+        cell: Cell,
+        inputs: int,
+        units: int,
+        layers: int,
+        *,
+        reset: Reset = "after",
+        update: Update = "keep",
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            Recurrent(cell, units if k else inputs, units, reset=reset, update=update)
+            for k in range(layers)
+        )
+        self._parts = 2 if cell == "lstm" else 1
+
+    def __getitem__(self, k: int) -> Recurrent:
+        layer = self.layers[k]
+        assert isinstance(layer, Recurrent)
+        return layer
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Recurrent]:
+        return (self[k] for k in range(len(self)))
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """See ``Recurrent.initialize``."""
+        for layer in self:
+            layer.initialize(generator)
+
+    def start(self, sequences: int) -> State:
+        """The state before anything, layer by layer."""
+        return tuple(part for layer in self for part in layer.start(sequences))
+
+    def forward(
+        self, x: Tensor, state: State, keep: Tensor | None = None, dropout: float = 0.0
+    ) -> tuple[list[Tensor], State]:
+        """What comes out of each layer, (T, B, H), and the last state.
+
+        Args:
+            x: (T, B, D) inputs.
+            state: before the first step, layer by layer.
+            keep: see ``Recurrent.forward``.
+            dropout: the share left out of what each layer gives (Zaremba et al. 2014: between
+                layers, never along the steps).
+        """
+        found, after = list[Tensor](), list[Tensor]()
+        for k, layer in enumerate(self):
+            own = state[k * self._parts : (k + 1) * self._parts]
+            x, own = layer(x, own, keep)
+            x = F.dropout(x, dropout)
+            found.append(x)
+            after += own
+        return found, tuple(after)
+
+
+def _cuts(keep: Tensor | None, steps: int) -> list[bool]:
+    """(T,) whether some sequence starts anew at a step."""
+    return [False] * steps if keep is None else (~keep).any(1).tolist()
+
+
 class _Lstm(torch.autograd.Function):
     """All steps of an LSTM, with one product a step in each direction.
 
-    What autograd would keep as a graph of some twenty operations a step is four arrays here, and
+    What autograd would keep as a graph of some twenty operations a step is a few arrays here, and
     the gradient of U is one product over all steps.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, gates: Tensor, U: Tensor, h: Tensor, c: Tensor
+        ctx: Any, gates: Tensor, U: Tensor, h: Tensor, c: Tensor, keep: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         steps, n = len(gates), U.shape[1]
         active = torch.empty_like(gates)
@@ -139,23 +214,31 @@ class _Lstm(torch.autograd.Function):
         cells = c.new_empty(steps + 1, *c.shape)
         squashed = torch.empty_like(cells[1:])
         states[0], cells[0] = h, c
+        whole = not any(_cuts(keep, steps))
+        before = (states[:-1], cells[:-1])
+        if not whole:
+            before = (torch.empty_like(before[0]), torch.empty_like(before[1]))
         for t in range(steps):
-            a = torch.addmm(gates[t], states[t], U.t(), out=active[t])
+            h, c = before[0][t], before[1][t]
+            if keep is not None and not whole:
+                torch.mul(states[t], keep[t, :, None], out=h)
+                torch.mul(cells[t], keep[t, :, None], out=c)
+            a = torch.addmm(gates[t], h, U.t(), out=active[t])
             a[:, : 2 * n].sigmoid_()
             a[:, 2 * n : 3 * n].tanh_()
             a[:, 3 * n :].sigmoid_()
             i, f, g, o = a.chunk(4, 1)
-            torch.mul(cells[t], f, out=cells[t + 1]).addcmul_(i, g)
+            torch.mul(c, f, out=cells[t + 1]).addcmul_(i, g)
             torch.tanh(cells[t + 1], out=squashed[t])
             states[t + 1] = o * squashed[t]
-        ctx.save_for_backward(U, active, states, cells, squashed)
+        ctx.save_for_backward(U, active, *before, squashed, None if whole else keep)
         return states[1:], states[-1].clone(), cells[-1].clone()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_states: Tensor, dh: Tensor, dc: Tensor) -> tuple[Tensor, ...]:
-        U, active, states, cells, squashed = ctx.saved_tensors
-        exact = cells.dtype
+    def backward(ctx: Any, d_states: Tensor, dh: Tensor, dc: Tensor) -> tuple[Tensor | None, ...]:
+        U, active, before_h, before_c, squashed, keep = ctx.saved_tensors
+        exact = before_c.dtype
         d_gates = torch.empty_like(active)
         dh = dh.to(exact)
         for t in range(len(active) - 1, -1, -1):
@@ -164,10 +247,12 @@ class _Lstm(torch.autograd.Function):
             dh = dh + d_states[t]
             dc = dc + dh * o * (1 - squashed[t] ** 2)
             di.copy_(dc * g * i * (1 - i))
-            df.copy_(dc * cells[t] * f * (1 - f))
+            df.copy_(dc * before_c[t] * f * (1 - f))
             dg.copy_(dc * i * (1 - g**2))
             do.copy_(dh * squashed[t] * o * (1 - o))
             dc = dc * f
             dh = (d_gates[t] @ U).to(exact)
-        d_U = d_gates.flatten(0, 1).t() @ states[:-1].flatten(0, 1)
-        return d_gates, d_U, dh.to(states.dtype), dc
+            if keep is not None:
+                dc, dh = dc * keep[t, :, None], dh * keep[t, :, None]
+        d_U = d_gates.flatten(0, 1).t() @ before_h.flatten(0, 1)
+        return d_gates, d_U, dh.to(before_h.dtype), dc, None

@@ -23,11 +23,16 @@ class Sentences:
         ids: (N,) int32 token ids.
         starts: (S + 1,) int64, sentence ``s`` is ``ids[starts[s]:starts[s + 1]]``.
         documents: (D + 1,) int64, document ``d`` is sentences ``documents[d]:documents[d + 1]``.
+        written: (N,) int32, how each token is written, an index into ``forms``; None where only
+            the ids are known. It tells unknown words apart, for models that read characters.
+        forms: written forms, in any order, perhaps some of them twice.
     """
 
     ids: NDArray[np.int32]
     starts: NDArray[np.int64]
     documents: NDArray[np.int64]
+    written: NDArray[np.int32] | None = None
+    forms: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -37,8 +42,18 @@ class Sentences:
         """The given token lists under a vocabulary, each sentence a document of its own."""
         lengths = np.array([len(tokens) for tokens in sentences], dtype=np.int64)
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        ids = vocabulary.ids(token for tokens in sentences for token in tokens)
-        return Sentences(ids, starts, np.arange(len(sentences) + 1, dtype=np.int64))
+        forms = [token for tokens in sentences for token in tokens]
+        documents = np.arange(len(sentences) + 1, dtype=np.int64)
+        written = np.arange(len(forms), dtype=np.int32)
+        return Sentences(vocabulary.ids(forms), starts, documents, written, forms)
+
+    def stretch(self, first: int, last: int, documents: NDArray[np.int64]) -> Sentences:
+        """Sentences ``first`` to ``last``, with documents of their own."""
+        starts = np.asarray(self.starts[first : last + 1])
+        tokens = slice(int(starts[0]), int(starts[-1]))
+        written = None if self.written is None else np.asarray(self.written[tokens])
+        ids = np.asarray(self.ids[tokens])
+        return Sentences(ids, starts - starts[0], documents, written, self.forms)
 
     def share(self, i: int, n: int) -> Sentences:
         """Part ``i`` of ``n``, cut between sentences, of about equally many tokens."""
@@ -46,9 +61,7 @@ class Sentences:
             int(np.searchsorted(self.starts[1:], len(self.ids) * k // n, side="right"))
             for k in (i, i + 1)
         )
-        starts = self.starts[first : last + 1]
-        ids = self.ids[starts[0] : starts[-1]]
-        return Sentences(ids, starts - starts[0], np.array([0, last - first]))
+        return self.stretch(first, last, np.array([0, last - first]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +85,8 @@ class TokenPartition:
         """The same text with the ids of a vocabulary (``vocabulary.unknown`` for other words)."""
         table = vocabulary.ids(self.types)
         ids = table[self.text.ids] if len(table) else np.zeros(0, np.int32)
-        return Sentences(ids, self.text.starts, self.text.documents)
+        text = self.text
+        return Sentences(ids, text.starts, text.documents, text.ids, self.types)
 
 
 @dataclass(frozen=True, eq=False)

@@ -216,9 +216,7 @@ def chunks(text: Sentences, size: int, *, whole: bool = False) -> Iterator[tuple
             from_ = int(np.searchsorted(text.documents, begin, side="right")) - 1
             documents = np.asarray(text.documents[from_ : last + 1])
             end = int(documents[-1])
-        starts = np.asarray(text.starts[begin : end + 1]) - first
-        ids = np.asarray(text.ids[first : first + int(starts[-1])])
-        yield Sentences(ids, starts, documents - begin), first
+        yield text.stretch(begin, end, documents - begin), first
         begin = end
 
 

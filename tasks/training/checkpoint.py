@@ -2,17 +2,17 @@
 
 They lie under ``checkpoint/<recipe of the model>/<step>/``, each like any artifact.
 
-A checkpoint is weights, optimizer and the random state of every rank (safetensors) and a
-``Standing`` (JSON). The two newest stay, and the one with the best weights. All of them go when
-the model is committed (``tasks.step.execute``); a training that fails leaves them, so that a
-later run of the same recipe goes on from there.
+A checkpoint is weights, optimizer, the random state of every rank and what goes from one batch to
+the next (safetensors), and a ``Standing`` (JSON). The two newest stay, and the one with the best
+weights. All of them go when the model is committed (``tasks.step.execute``); a training that fails
+leaves them, so that a later run of the same recipe goes on from there.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -23,10 +23,10 @@ from tasks.artifacts import Manifest
 from tasks.errors import TrainingError
 from tasks.store import MANIFEST, Store, Writer
 
-VERSION = 1
+VERSION = 2
 """Of the format; a checkpoint of another is not read, so training begins anew."""
 KEPT = 2
-PARTS = ("weights", "optimizer", "random")
+PARTS = ("weights", "optimizer", "random", "carried")
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -85,12 +85,15 @@ class Checkpoint:
         weights: the module's ``state_dict``.
         optimizer: ``<parameter>.<name>`` of its state; empty before the first step.
         random: the state of each rank's generators, ``cpu.<rank>`` and ``cuda.<rank>``.
+        carried: of a model that goes on from batch to batch, the state of all streams of text, by
+            number; empty at the begin of an epoch.
     """
 
     standing: Standing
     weights: Arrays
     optimizer: Arrays
     random: Arrays
+    carried: Arrays = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from models.family import Inputs, Learns, Plan, Progress, Report
 from tasks.errors import TrainingError
@@ -172,6 +172,7 @@ class Loop:
         self._distributed = place.distribute(self._module)
         if place.world > 1:
             self._settle_layout()
+        self._carried: list[tuple[Tensor, ...]] = []
         self.at = self._restore()
         self._saved, self._since = self.at.step, (self.at.tokens, self.at.seconds)
         self._mark = self._saved_when = time.perf_counter()
@@ -250,15 +251,19 @@ class Loop:
     def _backward(self, parts: Sequence[Any]) -> tuple[float, float]:
         """Gradients of the summed objective; this rank's nats and tokens."""
         nll, scored = 0.0, 0
+        before = self._carried if self.at.batch else [()] * len(parts)
+        after = list[tuple[Tensor, ...]]()
         for i, part in enumerate(parts):
             with self._place.together(self._distributed, last=i + 1 == len(parts)):
                 with torch.autocast(
                     self._place.device.type, torch.bfloat16, self._precision == "bfloat16"
                 ):
-                    output = self._distributed(self._place.put(part))
+                    output = self._distributed(self._place.put(part), *before[i])
                 output.objective.backward()
             nll += float(output.nll_sum)
             scored += output.n_scored
+            after.append(output.carried)
+        self._carried = after
         return nll, scored
 
     def _not_finite(self, what: str, step: int) -> TrainingError:
@@ -296,10 +301,12 @@ class Loop:
             return
         nll, scored = 0.0, 0
         plan = Plan(self._seed, rank=self._place.rank, world=self._place.world, role="heldout")
+        carried: tuple[Tensor, ...] = ()
         self._module.eval()
         with torch.inference_mode():
             for batch in self._model.batches(self._inputs, plan):
-                output = self._module(self._place.put(batch))
+                output = self._module(self._place.put(batch), *carried)
+                carried = output.carried
                 nll += float(output.nll_sum)
                 scored += output.n_scored
         self._module.train()
@@ -336,6 +343,7 @@ class Loop:
         if not all(bool(torch.isfinite(p).all()) for p in self._module.parameters()):
             raise self._not_finite("a weight", self.at.step)
         random = self._place.random_states()
+        carried = self._place.joined(self._carried) if self.at.batch else {}
         if self._place.rank == 0:
             self._checkpoints.save(
                 Checkpoint(
@@ -343,6 +351,7 @@ class Loop:
                     to_arrays(weights),
                     optimizer_arrays(self._optimizer),
                     to_arrays(random),
+                    to_arrays(carried),
                 )
             )
         self._saved, self._saved_when = self.at.step, time.perf_counter()
@@ -354,6 +363,7 @@ class Loop:
         found = newest or self._checkpoints.at(int(step))
         self._module.load_state_dict(to_tensors(found.weights))
         restore_optimizer(self._optimizer, found.optimizer)
+        self._carried = self._place.share(to_tensors(found.carried), self._schedule.accumulate)
         same = found.standing.world == self._place.world
         self._place.seed(
             (self._seed, found.standing.step), to_tensors(found.random) if same else {}

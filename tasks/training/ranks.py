@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -83,6 +83,34 @@ class Place:
             torch.set_rng_state(state)
         if self.device.type == "cuda" and (state := states.get(f"cuda.{self.rank}")) is not None:
             torch.cuda.set_rng_state(state, self.device)
+
+    # --- what goes from batch to batch ---------------------------------------------------------
+
+    def joined(self, carried: Sequence[tuple[Tensor, ...]]) -> dict[str, Tensor]:
+        """The carried state of all streams of all ranks, by number. Collective.
+
+        Args:
+            carried: of each of this rank's parts.
+        """
+        mine = [torch.cat(parts).cpu() for parts in zip(*carried, strict=True)]
+        ranks: list[Any] = [mine]
+        if self.world > 1:
+            ranks = [None] * self.world
+            dist.all_gather_object(ranks, mine)
+        return {str(i): torch.cat(parts) for i, parts in enumerate(zip(*ranks, strict=True))}
+
+    def share(self, states: Mapping[str, Tensor], parts: int) -> list[tuple[Tensor, ...]]:
+        """What ``joined`` made, for each of this rank's parts, however many ranks there were."""
+        first, n = self.rank * parts, self.world * parts
+        return [
+            tuple(
+                states[str(i)][
+                    len(states[str(i)]) * p // n : len(states[str(i)]) * (p + 1) // n
+                ].to(self.device)
+                for i in range(len(states))
+            )
+            for p in range(first, first + parts)
+        ]
 
     def _gather(self, mine: Tensor) -> list[Tensor]:
         if self.world == 1:

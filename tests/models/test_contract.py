@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from models import class_ngram, fasttext, glove, ngram, nplm, ppmi, word2vec
+from models import class_ngram, fasttext, glove, ngram, nplm, ppmi, rnnlm, word2vec
 from models.capabilities import EmbedsWords, Grows, Predicts, Scores
 from models.families import FAMILIES, FamilyConfig
 from models.family import (
@@ -83,6 +83,17 @@ ROWS = (
         nplm.Config(
             embedding=8, hidden=8, batch_size=64, min_count=1, tied=True, dropout=0.2,
             objective="nce", noise=20, log_normalizer="learned", boundary="document",
+        ),
+        ("embeds_words", "scores"),
+    ),
+    Row(
+        rnnlm.Config(layers=2, units=8, embedding=6, batch_size=4, steps=9, min_count=1),
+        ("embeds_words", "scores"),
+    ),
+    Row(
+        rnnlm.Config(
+            cell="gru", reset="before", units=8, embedding=8, tied=True, direction="both",
+            batch_size=4, steps=9, min_count=1, boundary="sentence",
         ),
         ("embeds_words", "scores"),
     ),

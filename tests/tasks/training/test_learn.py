@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from models import rnnlm
 from models.family import Inputs, Plan, Schedule
 from models.nplm import Config, Nplm
 from models.text import Tokens
@@ -25,6 +26,7 @@ from tasks.training.optimizer import optimizer_of, rate_at, scale_gradients
 from tasks.training.ranks import Place
 from tasks.training.tracker import Silent
 from tests.tasks.training.trainee import (
+    CARRYING,
     CONFIG,
     RECIPE,
     Trainee,
@@ -249,15 +251,19 @@ def run(forks: Forks, *trainees: Trainee) -> list[int | None]:
 
 @pytest.mark.parametrize(
     "config",
-    [CONFIG, replace(CONFIG, objective="nce", noise=7, log_normalizer="learned", dropout=0.3)],
-    ids=["softmax", "nce"],
+    [
+        CONFIG,
+        replace(CONFIG, objective="nce", noise=7, log_normalizer="learned", dropout=0.3),
+        replace(CARRYING, dropout=0.3),
+    ],
+    ids=["softmax", "nce", "carrying"],
 )
 def test_a_killed_training_ends_as_if_it_had_not_been(
-    config: Config, tmp_path: Path, forks: Forks
+    config: Config | rnnlm.Config, tmp_path: Path, forks: Forks
 ) -> None:
     calm, killed = Trainee(tmp_path, "calm", config), Trainee(tmp_path, "killed", config)
     assert run(forks, calm) == [0]
-    # With a checkpoint after every step, one event in six is a step and the others are parts and
+    # With a checkpoint after every step, one event in seven is a step and the others are parts and
     # manifests of checkpoints.
     kills = [random.randrange(6, 36) for _ in range(3)]
     for kill in kills:
@@ -320,8 +326,11 @@ def test_three_ranks_end_alike_whether_killed_or_not(tmp_path: Path, forks: Fork
     assert calm.log.read() == killed.log.read(), (first, third)
 
 
-def test_another_number_of_ranks_goes_on_where_one_was_killed(tmp_path: Path, forks: Forks) -> None:
-    calm, killed = Trainee(tmp_path, "calm"), Trainee(tmp_path, "killed")
+@pytest.mark.parametrize("config", [CONFIG, CARRYING], ids=["nplm", "carrying"])
+def test_another_number_of_ranks_goes_on_where_one_was_killed(
+    config: Config | rnnlm.Config, tmp_path: Path, forks: Forks
+) -> None:
+    calm, killed = Trainee(tmp_path, "calm", config), Trainee(tmp_path, "killed", config)
     assert run(forks, calm, replace(killed, kill=random.randrange(6, 36))) == [0, -9]
     two = ranks(killed, 2)
     assert run(forks, *two) == [0, 0]

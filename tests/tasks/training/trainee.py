@@ -17,8 +17,10 @@ import torch
 import torch._dynamo  # The first optimizer imports it: once here, not in every process.
 import torch.distributed as dist
 
+from models import rnnlm
 from models.family import Inputs
 from models.nplm import Config, Nplm
+from models.rnnlm import Rnnlm
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import LM_RESERVED, Vocabulary
 from tasks.artifacts import digest
@@ -33,6 +35,11 @@ RECIPE = digest("a small training")
 CONFIG = Config(
     embedding=6, hidden=8, batch_size=48, epochs=2, patience=0, precision="float32", clip=0.5
 )
+CARRYING = rnnlm.Config(
+    units=8, embedding=6, layers=2, batch_size=6, steps=5, epochs=2, patience=0, dropout=0.0,
+    precision="float32", clip=0.5,
+)  # fmt: skip
+"""A model whose state goes from batch to batch, and over the ends of documents does not."""
 
 
 def small_inputs(sentences: int = 60, seed: int = 5) -> Inputs:
@@ -48,7 +55,7 @@ def small_inputs(sentences: int = 60, seed: int = 5) -> Inputs:
                 ids.append(word)
                 word = (word * 3 + int(random.integers(3))) % 10
             starts.append(len(ids))
-        documents = np.arange(n + 1, dtype=np.int64)
+        documents = np.arange(0, n + 3, 3, dtype=np.int64).clip(max=n)
         sentences = Sentences(np.array(ids, np.int32), np.array(starts, np.int64), documents)
         counts = np.bincount(ids, minlength=10).astype(np.int64)
         return TokenPartition(vocabulary.words, counts, sentences)
@@ -65,7 +72,7 @@ def context_of(store: Store, **resources: Any) -> Context:
     )
 
 
-def weights_hash(model: Nplm) -> str:
+def weights_hash(model: Nplm | Rnnlm) -> str:
     """The bits of all weights."""
     state = model.state()
     return hashlib.sha256(b"".join(state[name].tobytes() for name in sorted(state))).hexdigest()
@@ -126,7 +133,7 @@ class Trainee:
 
     folder: Path
     name: str
-    config: Config = CONFIG
+    config: Config | rnnlm.Config = CONFIG
     kill: int = 0
     seconds: float = 0.0
     rank: int = 0
@@ -159,7 +166,7 @@ class Trainee:
             self._train_with_others(model)
         self.out.write_text(weights_hash(model))
 
-    def _train_with_others(self, model: Nplm) -> None:
+    def _train_with_others(self, model: Nplm | Rnnlm) -> None:
         limit = timedelta(seconds=60)
         dist.init_process_group("gloo", f"file://{self.meet}", limit, self.world, self.rank)
         checkpoints = Checkpoints(self.store, RECIPE)

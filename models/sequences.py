@@ -1,0 +1,257 @@
+"""Text in sequences, as recurrent language models train on it, score it and go on with it.
+
+A *unit* is what a state is kept for: a document, or a sentence. Within a unit each word and each
+sentence end is predicted from the state and the one before it; the first from ``<s>`` and zeros.
+Read backward, the words of a unit come in reverse, and as well from ``<s>`` to ``</s>``::
+
+    a b </s> c </s>         forward:    <s> a b </s> c -> a b </s> c </s>
+                            backward:   <s> c </s> b a -> c </s> b a </s>
+
+so that both directions predict the same words as often, and each gives a probability of the unit.
+
+Shapes: ``T`` steps, ``B`` sequences, ``D`` width, ``V`` vocabulary, ``N`` tokens, ``S`` sentences.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from models.examples import START, Examples, shuffled
+from models.family import Plan
+from models.streams import NONE, Streams, Windows
+from models.text import Sentences
+
+PIECE, WARM_UP = 1024, 256
+"""A unit that is longer than both together is scored in pieces of so many predictions, each after
+so many that are only read: a state that has seen fewer words is never asked. The memory of such a
+model does not reach further, and pieces can be read side by side."""
+AT_ONCE = 1 << 12
+"""Steps times sequences that are scored at a time."""
+ROWS = 512
+"""Predictions whose distributions are in memory at a time."""
+
+State = tuple[Tensor, ...]
+"""(B, H) each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """A text as something to read in one direction.
+
+    Attributes:
+        examples: what is predicted, with contexts of one word.
+        backward: each unit is read from its end.
+        spelt: the same text in other ids, those of written forms; then these are the inputs.
+    """
+
+    examples: Examples
+    backward: bool = False
+    spelt: Examples | None = None
+
+    def at(self, index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Inputs and targets, of the shape of ``index``; ``<s>`` and ``NONE`` where it is ``NONE``.
+
+        An input is ``<s>`` exactly where a unit begins.
+        """
+        places, inputs = index[index != NONE], np.full(index.shape, START, np.int64)
+        targets = np.full(index.shape, NONE, np.int64)
+        before = self.spelt or self.examples
+        if self.backward:
+            first, end = self.examples.units(places)
+            targets[index != NONE] = self.examples.at(self.predicted(places))[1]
+            mirrored = before.at(first + end - 1 - places)[1]
+            inputs[index != NONE] = np.where(places == first, START, mirrored)
+        else:
+            targets[index != NONE] = self.examples.at(places)[1]
+            inputs[index != NONE] = before.at(places)[0][:, 0]
+        return inputs, targets
+
+    def predicted(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(N,) steps of reading -> (N,) the examples that they predict."""
+        if not self.backward:
+            return places
+        first, end = self.examples.units(places)
+        return np.where(places < end - 1, first + end - 2 - places, places)
+
+
+# --- training -----------------------------------------------------------------------------------
+
+
+def batches(
+    directions: list[Sequences], layout: Streams | Windows, size: int, last: int, plan: Plan
+) -> Iterator[tuple[Tensor, ...]]:
+    """This rank's part of the batches of an epoch.
+
+    Args:
+        directions: the same text, in one direction or in both.
+        layout: how it is cut.
+        size: windows in a batch of all ranks.
+        last: only so many steps at the end of each sequence of a batch are predicted; 0 for all.
+        plan: the part.
+
+    Returns:
+        for each direction (T, B) inputs and (T, B) targets, ``NONE`` where nothing is predicted.
+    """
+    for batch in range(plan.start, n_batches(layout, size)):
+        if isinstance(layout, Streams):
+            index = layout.at(batch, plan.rank, plan.world)
+        else:
+            first = batch * size
+            here = min(size, len(layout) - first)
+            begin, end = (here * r // plan.world for r in (plan.rank, plan.rank + 1))
+            windows = np.arange(first + begin, first + end)
+            if plan.role == "train":
+                windows = shuffled(windows, len(layout), (plan.seed, plan.epoch))
+            index = layout.at(windows)
+        found = list[Tensor]()
+        for text in directions:
+            inputs, targets = text.at(index)
+            if last:
+                targets[:-last] = NONE
+            found += [torch.from_numpy(inputs), torch.from_numpy(targets)]
+        yield tuple(found)
+
+
+def n_batches(layout: Streams | Windows, size: int) -> int:
+    """Batches of an epoch."""
+    return len(layout) if isinstance(layout, Streams) else -(-len(layout) // size)
+
+
+# --- scoring ------------------------------------------------------------------------------------
+
+
+class Reads(Protocol):
+    """A model that reads words one after another."""
+
+    def start(self, sequences: int) -> State:
+        """The state before anything."""
+        ...
+
+    def read(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """(T, B) ids and the state before -> (T, B, D) hidden states, and the last state.
+
+        Where an input is ``<s>`` what was read before is forgotten.
+        """
+        ...
+
+    def log_probs(self, hidden: Tensor) -> Tensor:
+        """(..., D) -> (..., V) nats of the next word, -inf at ``<s>``."""
+        ...
+
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def in_double(model: Module) -> Module:
+    """A copy in 64 bits: what it says of a text does not depend on what is read beside it."""
+    vocabulary = getattr(model, "vocabulary", None)
+    return copy.deepcopy(model, {id(vocabulary): vocabulary}).double().eval()
+
+
+def log_prob(model: Reads, text: Sequences) -> NDArray[np.float64]:
+    """(N + S,) nats of every example of a text, given the words of its unit before (behind) it."""
+    result = np.full(len(text.examples), np.nan)
+    with torch.inference_mode():
+        for begins, scored, ends in _piles(text.examples):
+            _score(model, text, begins, scored, ends, result)
+    return result
+
+
+def _piles(examples: Examples) -> Iterator[tuple[NDArray[np.int64], ...]]:
+    """Pieces of about equal length, to be read side by side.
+
+    Returns:
+        of each: where reading begins, where scoring begins, where both end.
+    """
+    every = np.arange(len(examples), dtype=np.int64)
+    first, end = examples.units(every)
+    # A piece begins with its unit, or at every PIECE predictions behind its first ones.
+    far = every - first - WARM_UP
+    long = end - first > PIECE + WARM_UP
+    begins_piece = (every == first) | (long & (far > 0) & (far % PIECE == 0))
+    scored = every[begins_piece]
+    unit, limit = first[scored], end[scored]
+    ends = np.append(scored[1:], len(examples))
+    ends = np.minimum(ends, limit)
+    begins = np.where(scored == unit, scored, scored - WARM_UP)
+    order = np.argsort(begins - ends, kind="stable")
+    at = 0
+    while at < len(order):
+        longest = int((ends - begins)[order[at]])
+        n = max(1, min(256, 4 * AT_ONCE // longest))
+        pile = order[at : at + n]
+        yield begins[pile], scored[pile], ends[pile]
+        at += n
+
+
+def _score(
+    model: Reads,
+    text: Sequences,
+    begins: NDArray[np.int64],
+    scored: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    result: NDArray[np.float64],
+) -> None:
+    """Fill the result of some pieces."""
+    state, steps = model.start(len(begins)), max(1, AT_ONCE // len(begins))
+    longest = int((ends - begins).max())
+    for t in range(0, longest, steps):
+        index = begins + np.arange(t, min(t + steps, longest))[:, None]
+        index = np.where(index < ends, index, NONE)
+        inputs, targets = text.at(index)
+        hidden, state = model.read(torch.from_numpy(inputs), state)
+        asked = index >= scored
+        rows, words = hidden[torch.from_numpy(asked)], torch.from_numpy(targets[asked])
+        found = [
+            model.log_probs(some).gather(1, own[:, None])[:, 0]
+            for some, own in zip(torch.split(rows, ROWS), torch.split(words, ROWS), strict=True)
+        ]
+        result[text.predicted(index[asked])] = torch.cat(found).numpy()
+
+
+# --- going on -----------------------------------------------------------------------------------
+
+
+class Reader:
+    """The decoder of a model that reads: its state is kept, so that a word costs one step."""
+
+    def __init__(self, model: Reads, prefixes: Sentences) -> None:
+        self._model = model
+        sizes = np.diff(prefixes.starts)
+        self._state, self._hidden = model.start(len(prefixes)), torch.empty(0)
+        self._read(np.full(len(prefixes), START, np.int64))
+        for t in range(int(sizes.max(initial=0))):
+            going = t < sizes
+            words = np.full(len(prefixes), START, np.int64)
+            words[going] = prefixes.ids[prefixes.starts[:-1][going] + t]
+            self._read(words, torch.from_numpy(going)[:, None])
+
+    def log_probs(self) -> NDArray[np.float64]:
+        """(S, V) see ``models.capabilities.Decoder``."""
+        with torch.inference_mode():
+            found: NDArray[np.float64] = self._model.log_probs(self._hidden).numpy()
+        return found
+
+    def append(self, words: NDArray[np.int32]) -> None:
+        """See ``models.capabilities.Decoder``."""
+        self._read(words.astype(np.int64))
+
+    def _read(self, words: NDArray[np.int64], going: Tensor | None = None) -> None:
+        """Read a word of each text; of those only that are going on."""
+        with torch.inference_mode():
+            hidden, state = self._model.read(torch.from_numpy(words)[None], self._state)
+            if going is not None:
+                hidden = torch.where(going, hidden, self._hidden)
+                state = tuple(
+                    torch.where(going, new, old)
+                    for new, old in zip(state, self._state, strict=True)
+                )
+        self._hidden, self._state = hidden[0], state
