@@ -52,9 +52,7 @@ from models.family import (
 )
 from models.output import Output, frequencies
 from models.recurrent import Stack
-from models.sequences import Reader, Sequences, in_double
-from models.sequences import batches as sequence_batches
-from models.sequences import log_prob as sequence_log_prob
+from models.sequences import Reader, Sequences, in_double, read_batches, read_log_prob
 from models.streams import Streams
 from models.text import Sentences, Tokens
 from models.vocabulary import LM_RESERVED, Vocabulary
@@ -399,8 +397,8 @@ class CharLm(nn.Module):
         words = Examples.of(text, self.vocabulary, 1, config.boundary)
         streams = self._streams(inputs, plan.role)
         directions = [Sequences(words, spelt=spelt)]
-        for inputs_, targets in sequence_batches(directions, streams, config.batch_size, 0, plan):
-            distinct, places = torch.unique(inputs_, return_inverse=True)
+        for read, targets in read_batches(directions, streams, config.batch_size, 0, plan):
+            distinct, places = torch.unique(read, return_inverse=True)
             yield distinct, spelling[distinct], places, targets
 
     def _streams(self, inputs: Inputs, role: Literal["train", "heldout"]) -> Streams:
@@ -427,7 +425,7 @@ class CharLm(nn.Module):
         text, forms = by_form(sentences, self.vocabulary)
         boundary = self.config.boundary
         words, spelt = (Examples.over(s, 1, boundary) for s in (sentences, text))
-        return sequence_log_prob(self._reading(forms), Sequences(words, spelt=spelt))
+        return read_log_prob(self._reading(forms), Sequences(words, spelt=spelt))
 
     @property
     def reads_on(self) -> bool:
