@@ -170,7 +170,8 @@ class Grows(Protocol):
         The model is as ``build`` made it, under ``models.vocabulary.grown``: with the reserved
         entries and all words of the base, in an order of its own, and with new words. What belongs
         to an entry of the base becomes equal to the base's bit for bit, what belongs to a new word
-        stays as it was built. The base is not changed.
+        stays as it was built, or begins as the mean of what belongs to the words of the base. The
+        base is not changed.
 
         Args:
             base: a model of the same class, whose ``lasting`` settings agree.

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from models import (
+    awd_lstm,
     char_cnn,
     class_ngram,
     fasttext,
@@ -33,6 +34,7 @@ FamilyConfig = Annotated[
     | nplm.Config
     | rnnlm.Config
     | char_cnn.Config
+    | awd_lstm.Config
     | glove.Config
     | ppmi.Config,
     Field(discriminator="family"),
@@ -47,6 +49,7 @@ FAMILIES: tuple[
     | type[nplm.Config]
     | type[rnnlm.Config]
     | type[char_cnn.Config]
+    | type[awd_lstm.Config]
     | type[glove.Config]
     | type[ppmi.Config],
     ...,
@@ -58,6 +61,7 @@ FAMILIES: tuple[
     nplm.Config,
     rnnlm.Config,
     char_cnn.Config,
+    awd_lstm.Config,
     glove.Config,
     ppmi.Config,
 )

@@ -329,14 +329,21 @@ class Schedule:
         optimizer: AdamW, or SGD with momentum.
         momentum: of SGD.
         betas: of AdamW.
-        warmup: the share of all steps in which the rate rises linearly from 0.
-        floor: the share of ``learning_rate`` to which it falls linearly by the last step.
+        warmup: the share of all steps in which the rate rises.
+        start: the share of ``learning_rate`` from which it rises.
+        floor: the share of ``learning_rate`` to which it falls by the last step.
+        shape: of the rise and the fall. A linear one with ``start`` and ``floor`` of 1 / 32 is the
+            slanted triangle of Howard and Ruder (2018), a cosine about the one cycle of Smith
+            (2018), whose momentum turns as well.
         decay: if above 0, ``r``: after ``t`` steps the rate is ``learning_rate / (1 + r t)``
             instead (Bengio et al. 2003).
         clip: the largest norm of the gradient of the mean loss; 0 for no limit.
         accumulate: parts of a rank's batch that are worked on one after another, to save memory.
         evaluations: held-out evaluations in an epoch, evenly spaced.
         patience: evaluations in a row without improvement that end the training; 0 for never.
+        average: if above 0, ``n``: weights are averaged over the steps from the first evaluation on
+            that is worse than the best of those more than ``n`` before it, and the averages are
+            what is evaluated and kept (NT-ASGD, Merity, Keskar and Socher 2017).
         precision: "auto" is bfloat16 autocast where the hardware multiplies it fast.
         sampled: the training objective is sampled, so it is no likelihood, and told by a name of
             its own; held-out text is scored exactly all the same.
@@ -348,12 +355,15 @@ class Schedule:
     momentum: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
     warmup: float = 0.0
+    start: float = 0.0
     floor: float = 0.0
+    shape: Literal["linear", "cosine"] = "linear"
     decay: float = 0.0
     clip: float = 0.0
     accumulate: int = 1
     evaluations: int = 1
     patience: int = 0
+    average: int = 0
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     sampled: bool = False
 
@@ -392,12 +402,14 @@ class StepOutput:
         carried: what the next batch of the epoch goes on from, without gradients: tensors whose
             first dimension is this rank's streams of text, with those of the ranks side by side.
             Empty for a model whose batches know nothing of each other.
+        rate: multiplies the learning rate of this step; the same for all parts of a global batch.
     """
 
     objective: Tensor
     nll_sum: Tensor
     n_scored: int
     carried: tuple[Tensor, ...] = ()
+    rate: float = 1.0
 
 
 @runtime_checkable

@@ -89,20 +89,24 @@ class Recurrent(nn.Module):
         exact = torch.promote_types(zeros.dtype, torch.float32)
         return (zeros, zeros.to(exact)) if self.cell == "lstm" else (zeros,)
 
-    def forward(self, x: Tensor, state: State, keep: Tensor | None = None) -> tuple[Tensor, State]:
+    def forward(
+        self, x: Tensor, state: State, keep: Tensor | None = None, weight_drop: float = 0.0
+    ) -> tuple[Tensor, State]:
         """(T, B, D) and the state before -> (T, B, H), the states h after each step, and the last.
 
-        Nothing is dropped and no step is skipped; sequences of different lengths are padded behind.
+        No step is skipped; sequences of different lengths are padded behind.
 
         Args:
             x: inputs.
             state: before the first step.
             keep: (T, B) bool, where a step goes on from the one before; it starts from zeros
                 elsewhere. None: everywhere.
+            weight_drop: the share of U that is left out, at random, by one mask for all steps
+                (DropConnect, Wan et al. 2013; on U, Merity, Keskar and Socher 2017).
         """
         gates = F.linear(x, self.W, self.b)
         # Under autocast the product is narrower than the weights, and what follows is as narrow.
-        U = self.U.to(gates.dtype)
+        U = F.dropout(self.U, weight_drop).to(gates.dtype)
         if self.cell == "lstm":
             h, c = state[0].to(gates.dtype), state[1]
             states, h, c = _Lstm.apply(gates, U, h, c, keep)  # type: ignore[no-untyped-call]

@@ -6,18 +6,25 @@ next one goes on, so a state can be carried over, and the gradient is cut there 
 back-propagation; Williams and Peng 1990). Ranks share out the streams, never a stream, so the text
 that a state has seen does not depend on their number.
 
+Batches may vary in length around ``T`` (Merity, Keskar and Socher 2017), so that a stream is not
+cut at the same words in every epoch. They are as many as if they did not: lengths are drawn as in
+the paper, and then stretched to the length of the text.
+
 Windows of ``T`` examples begin every ``stride`` examples and know nothing of each other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 NONE = -1
 """Where a stream has no example any more."""
+HALVED, SPREAD = 0.05, 5 / 70
+"""The share of batches around half of the length, and the standard deviation (the paper's)."""
 
 
 @dataclass(frozen=True)
@@ -27,23 +34,42 @@ class Streams:
     Attributes:
         length: examples of the text.
         streams: of all ranks together; some are empty if there are fewer examples.
-        steps: of a batch.
+        steps: of a batch; of batches that vary, about.
+        seed: draws the lengths of batches; None: they do not vary.
     """
 
     length: int
     streams: int
     steps: int
+    seed: tuple[int, ...] | None = None
+
+    @property
+    def longest(self) -> int:
+        """Examples of the longest stream."""
+        return -(-self.length // self.streams)
 
     def __len__(self) -> int:
         """Batches until the longest stream has ended."""
-        longest = -(-self.length // self.streams)
-        return -(-longest // self.steps)
+        return -(-self.longest // self.steps)
+
+    @cached_property
+    def cuts(self) -> NDArray[np.int64]:
+        """(N + 1,) where batches begin in a stream, and where the last one ends."""
+        n = len(self)
+        if self.seed is None or n == 0:
+            return np.arange(n + 1) * self.steps
+        random = np.random.default_rng(list(self.seed))
+        around = np.where(random.random(n) < HALVED, 0.5, 1.0)
+        ends = np.cumsum(np.maximum(random.normal(around, SPREAD), SPREAD))
+        # A step for each, and what is left by the lengths that were drawn.
+        shares = np.rint(ends / ends[-1] * (self.longest - n)).astype(np.int64)
+        return np.insert(np.arange(1, n + 1) + shares, 0, 0)
 
     def at(self, batch: int, rank: int, world: int) -> NDArray[np.int64]:
         """(T, B) the examples of a batch in the streams of a rank, ``NONE`` where they ended."""
         first, last = (self.streams * r // world for r in (rank, rank + 1))
         borders = self.length * np.arange(first, last + 1, dtype=np.int64) // self.streams
-        steps = np.arange(batch * self.steps, (batch + 1) * self.steps, dtype=np.int64)
+        steps = np.arange(self.cuts[batch], self.cuts[batch + 1], dtype=np.int64)
         index = borders[:-1] + steps[:, None]
         return np.where(index < borders[1:], index, NONE)
 

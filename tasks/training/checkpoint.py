@@ -23,7 +23,7 @@ from tasks.artifacts import Manifest
 from tasks.errors import TrainingError
 from tasks.store import MANIFEST, Store, Writer
 
-VERSION = 2
+VERSION = 3
 """Of the format; a checkpoint of another is not read, so training begins anew."""
 KEPT = 2
 PARTS = ("weights", "optimizer", "random", "carried")
@@ -50,6 +50,8 @@ class Standing:
         best: the lowest of them.
         best_step: when that was.
         stale: evaluations since then.
+        losses: all of them, in order.
+        averages_from: the step after which weights began to be averaged; None before.
         finished: nothing is left to do.
         kept: of sweeps, how many of ``scored`` took part.
         waiting: of sweeps on workers, seconds in which the first waited for the slowest.
@@ -70,6 +72,8 @@ class Standing:
     best: float | None = None
     best_step: int | None = None
     stale: int = 0
+    losses: tuple[float, ...] = ()
+    averages_from: int | None = None
     finished: bool = False
     kept: int = 0
     waiting: float = 0.0
@@ -82,8 +86,9 @@ class Checkpoint:
 
     Attributes:
         standing: how far it has come.
-        weights: the module's ``state_dict``.
-        optimizer: ``<parameter>.<name>`` of its state; empty before the first step.
+        weights: the module's ``state_dict``; where weights are averaged, the averages.
+        optimizer: ``<parameter>.<name>`` of its state; empty before the first step. Where weights
+            are averaged, ``average`` are the weights themselves.
         random: the state of each rank's generators, ``cpu.<rank>`` and ``cuda.<rank>``.
         carried: of a model that goes on from batch to batch, the state of all streams of text, by
             number; empty at the begin of an epoch.
@@ -164,6 +169,7 @@ class Checkpoints:
         reader = self.store.reader(manifest.handle())
         value = reader.json("standing.json")
         value["told"] = tuple((step, metrics) for step, metrics in value["told"])
+        value["losses"] = tuple(value["losses"])
         standing = Standing(**value)
         return Checkpoint(standing, *(reader.tensors(f"{part}.safetensors") for part in PARTS))
 

@@ -30,11 +30,15 @@ from tasks.training.checkpoint import (
     to_tensors,
 )
 from tasks.training.optimizer import (
+    average,
+    averaged,
     optimizer_arrays,
     optimizer_of,
     rate_at,
     restore_optimizer,
     scale_gradients,
+    starts_to_average,
+    swap_averages,
 )
 from tasks.training.ranks import Place, own_threads, precision_of
 from tasks.training.tracker import Silent, Tracker
@@ -222,7 +226,7 @@ class Loop:
 
     def _step(self, parts: Sequence[Any]) -> bool:
         """Learn from a global batch; returns whether a checkpoint is due."""
-        mine = self._backward(parts)
+        *mine, factor = self._backward(parts)
         overdue = time.perf_counter() - self._saved_when > self._every
         nll, scored, due = self._place.total(*mine, self._place.rank == 0 and overdue)
         norm = scale_gradients(
@@ -233,10 +237,12 @@ class Loop:
             raise self._not_finite(what, self.at.step + 1)
         rate = rate_at(self.at.step, self._steps, self._schedule)
         for group in self._optimizer.param_groups:
-            group["lr"] = rate * group["rate"]
+            group["lr"] = rate * factor * group["rate"]
         self._optimizer.step()
         self._optimizer.zero_grad()
         at, now = self.at, time.perf_counter()
+        if at.averages_from is not None:
+            average(self._optimizer, at.step + 1 - at.averages_from)
         self.at = replace(
             at,
             step=at.step + 1,
@@ -248,9 +254,9 @@ class Loop:
         )
         return due > 0
 
-    def _backward(self, parts: Sequence[Any]) -> tuple[float, float]:
-        """Gradients of the summed objective; this rank's nats and tokens."""
-        nll, scored = 0.0, 0
+    def _backward(self, parts: Sequence[Any]) -> tuple[float, float, float]:
+        """Gradients of the summed objective; this rank's nats and tokens, the rate's factor."""
+        nll, scored, factor = 0.0, 0, 1.0
         before = self._carried if self.at.batch else [()] * len(parts)
         after = list[tuple[Tensor, ...]]()
         for i, part in enumerate(parts):
@@ -263,8 +269,9 @@ class Loop:
             nll += float(output.nll_sum)
             scored += output.n_scored
             after.append(output.carried)
+            factor = output.rate
         self._carried = after
-        return nll, scored
+        return nll, scored, factor
 
     def _not_finite(self, what: str, step: int) -> TrainingError:
         return TrainingError(
@@ -303,7 +310,7 @@ class Loop:
         plan = Plan(self._seed, rank=self._place.rank, world=self._place.world, role="heldout")
         carried: tuple[Tensor, ...] = ()
         self._module.eval()
-        with torch.inference_mode():
+        with averaged(self._optimizer), torch.inference_mode():
             for batch in self._model.batches(self._inputs, plan):
                 output = self._module(self._place.put(batch), *carried)
                 carried = output.carried
@@ -320,6 +327,10 @@ class Loop:
             self.at = replace(at, heldout=loss, best=loss, best_step=at.step, stale=0)
         else:
             self.at = replace(at, heldout=loss, stale=at.stale + 1)
+        losses = (*at.losses, loss)
+        self.at = replace(self.at, losses=losses)
+        if at.averages_from is None and starts_to_average(losses, self._schedule):
+            self.at = replace(self.at, averages_from=at.step)
 
     def _tell(self, evaluated: bool) -> None:
         at, (tokens, seconds) = self.at, self._since
@@ -339,6 +350,11 @@ class Loop:
 
     def _save(self) -> None:
         """Write a checkpoint; called by every rank, written by the first."""
+        with averaged(self._optimizer):
+            self._write()
+        self._saved, self._saved_when = self.at.step, time.perf_counter()
+
+    def _write(self) -> None:
         weights = self._module.state_dict()
         if not all(bool(torch.isfinite(p).all()) for p in self._module.parameters()):
             raise self._not_finite("a weight", self.at.step)
@@ -354,7 +370,6 @@ class Loop:
                     to_arrays(carried),
                 )
             )
-        self._saved, self._saved_when = self.at.step, time.perf_counter()
 
     def _restore(self) -> Standing:
         """Take over weights, optimizer and random state; every rank from the same checkpoint."""
@@ -363,6 +378,7 @@ class Loop:
         found = newest or self._checkpoints.at(int(step))
         self._module.load_state_dict(to_tensors(found.weights))
         restore_optimizer(self._optimizer, found.optimizer)
+        swap_averages(self._optimizer)
         self._carried = self._place.share(to_tensors(found.carried), self._schedule.accumulate)
         same = found.standing.world == self._place.world
         self._place.seed(

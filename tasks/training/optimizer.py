@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -15,11 +17,14 @@ def rate_at(step: int, steps: int, schedule: Schedule) -> float:
     """The learning rate of a step, counted from 0: up over the warm-up, then down."""
     rising = math.ceil(schedule.warmup * steps)
     if step < rising:
-        return schedule.learning_rate * (step + 1) / rising
-    if schedule.decay > 0:
+        lowest, share = schedule.start, (step + 1) / rising
+    elif schedule.decay > 0:
         return schedule.learning_rate / (1 + schedule.decay * step)
-    left = (steps - step) / max(1, steps - rising)
-    return schedule.learning_rate * (schedule.floor + (1 - schedule.floor) * left)
+    else:
+        lowest, share = schedule.floor, (steps - step) / max(1, steps - rising)
+    if schedule.shape == "cosine":
+        share = (1 - math.cos(math.pi * share)) / 2
+    return schedule.learning_rate * (lowest + (1 - lowest) * share)
 
 
 def optimizer_of(model: Learns) -> torch.optim.Optimizer:
@@ -39,13 +44,63 @@ def scale_gradients(optimizer: torch.optim.Optimizer, factor: float, clip: float
     Returns:
         the norm before clipping.
     """
-    parameters = (p for group in optimizer.param_groups for p in group["params"])
-    gradients = [p.grad for p in parameters if p.grad is not None]
+    gradients = [p.grad for p in _parameters(optimizer) if p.grad is not None]
     norm = float(torch.nn.utils.get_total_norm(gradients)) * factor
     if 0 < clip < norm:
         factor *= clip / norm
     torch._foreach_mul_(gradients, factor)
     return norm
+
+
+# --- averages -----------------------------------------------------------------------------------
+# They lie in the state of the optimizer, so that they are in checkpoints. While a model learns, it
+# has its weights and the optimizer their averages; while it is asked or saved, the reverse.
+
+AVERAGE = "average"
+
+
+def starts_to_average(losses: Sequence[float], schedule: Schedule) -> bool:
+    """Whether averaging begins with the last of the held-out losses (NT-ASGD, algorithm 1).
+
+    It does when a loss is above the best of those more than ``average`` evaluations before it.
+    """
+    earlier = losses[: -1 - schedule.average]
+    return schedule.average > 0 and len(earlier) > 0 and losses[-1] > min(earlier)
+
+
+def average(optimizer: torch.optim.Optimizer, n: int) -> None:
+    """Take the weights into the averages, as the last of ``n``."""
+    for p in _parameters(optimizer):
+        if n == 1:
+            optimizer.state[p][AVERAGE] = p.detach().clone()
+        else:
+            optimizer.state[p][AVERAGE].lerp_(p.detach(), 1 / n)
+
+
+def swap_averages(optimizer: torch.optim.Optimizer) -> None:
+    """Put the averages, where there are any, in the place of the weights, and the reverse."""
+    for p in _parameters(optimizer):
+        if (other := optimizer.state.get(p, {}).get(AVERAGE)) is not None:
+            weight = p.detach().clone()
+            p.detach().copy_(other)
+            other.copy_(weight)
+
+
+@contextmanager
+def averaged(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """The model has the averages meanwhile."""
+    swap_averages(optimizer)
+    try:
+        yield
+    finally:
+        swap_averages(optimizer)
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
+    return (p for group in optimizer.param_groups for p in group["params"])
+
+
+# --- as arrays ----------------------------------------------------------------------------------
 
 
 def optimizer_arrays(optimizer: torch.optim.Optimizer) -> Arrays:

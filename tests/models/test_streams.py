@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,16 +13,20 @@ from models.streams import NONE, Streams, Windows
     streams=st.integers(1, 9),
     steps=st.integers(1, 7),
     world=st.integers(1, 4),
+    seed=st.one_of(st.none(), st.tuples(st.integers(0, 9), st.integers(0, 9))),
 )
 def test_streams_go_through_the_text_once_and_in_order(
-    length: int, streams: int, steps: int, world: int
+    length: int, streams: int, steps: int, world: int, seed: tuple[int, int] | None
 ) -> None:
-    layout = Streams(length, streams, steps)
+    layout = Streams(length, streams, steps, seed)
+    assert len(layout) == len(Streams(length, streams, steps))
     batches = [
         np.concatenate([layout.at(b, rank, world) for rank in range(world)], axis=1)
         for b in range(len(layout))
     ]
-    assert all(batch.shape == (steps, streams) for batch in batches)
+    lengths = [steps] * len(layout) if seed is None else np.diff(layout.cuts).tolist()
+    assert [batch.shape for batch in batches] == [(n, streams) for n in lengths]
+    assert min(lengths, default=1) > 0
     whole = np.concatenate(batches) if batches else np.zeros((0, streams), np.int64)
     read = [column[column != NONE] for column in whole.T]
     # Side by side the streams are the text, and each of them is read without a gap.
@@ -30,6 +35,22 @@ def test_streams_go_through_the_text_once_and_in_order(
         assert column[: len(stream)].tolist() == stream.tolist()
     assert max(map(len, read)) - min(map(len, read)) <= 1
     assert not batches or (batches[-1] != NONE).any()
+
+
+def test_lengths_vary_as_published() -> None:
+    """Around 70 with a standard deviation of 5, one in twenty around the half of it."""
+    layout = Streams(70 * 5_000, 1, 70, seed=(1, 2))
+    lengths = np.diff(layout.cuts)
+    assert lengths.sum() == 70 * 5_000
+    # Stretched, so that batches of 68.25 on average fill the text by 70 each.
+    whole = lengths[lengths > 52] * 68.25 / 70
+    assert len(whole) / len(lengths) == pytest.approx(0.95, abs=0.01)
+    assert whole.mean() == pytest.approx(70, abs=0.5)
+    assert whole.std() == pytest.approx(5, abs=0.3)
+    half = lengths[lengths <= 52] * 68.25 / 70
+    assert half.mean() == pytest.approx(35, abs=2)
+    assert np.array_equal(layout.cuts, Streams(70 * 5_000, 1, 70, seed=(1, 2)).cuts)
+    assert not np.array_equal(layout.cuts, Streams(70 * 5_000, 1, 70, seed=(1, 3)).cuts)
 
 
 def test_the_windows_of_a_known_text() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from models import rnnlm
+from models import awd_lstm, rnnlm
 from models.family import Inputs, Plan, Schedule
 from models.nplm import Config, Nplm
 from models.text import Tokens
@@ -22,12 +22,14 @@ from tasks.errors import TrainingError
 from tasks.store import Store
 from tasks.training.checkpoint import Checkpoints
 from tasks.training.learn import learn
-from tasks.training.optimizer import optimizer_of, rate_at, scale_gradients
+from tasks.training.optimizer import optimizer_of, rate_at, scale_gradients, starts_to_average
 from tasks.training.ranks import Place
 from tasks.training.tracker import Silent
 from tests.tasks.training.trainee import (
+    AVERAGING,
     CARRYING,
     CONFIG,
+    MASKED,
     RECIPE,
     Trainee,
     context_of,
@@ -119,6 +121,140 @@ def test_the_rate_of_the_paper() -> None:
     assert rate_at(49, 50, schedule) == pytest.approx(0.001 / 1.49)
     # It knows no end: the rate of a step is the same however many there are.
     assert rate_at(49, 5000, schedule) == rate_at(49, 50, schedule)
+
+
+def test_the_slanted_triangle_of_ulmfit() -> None:
+    """Section 3.2 with T = 400, cut_frac = 0.1, ratio = 32; rising rates come a step earlier."""
+    schedule = Schedule(epochs=1, learning_rate=0.01, warmup=0.1, start=1 / 32, floor=1 / 32)
+
+    def published(t: int) -> float:
+        cut = 40
+        p = t / cut if t < cut else 1 - (t - cut) / (cut * (1 / 0.1 - 1))
+        return 0.01 * (1 + p * (32 - 1)) / 32
+
+    rates = [rate_at(t, 400, schedule) for t in range(400)]
+    assert rates[:40] == pytest.approx([published(t + 1) for t in range(40)])
+    assert rates[40:] == pytest.approx([published(t) for t in range(40, 400)])
+
+
+def test_one_cycle_is_the_same_bent_to_a_cosine() -> None:
+    schedule = Schedule(1, 1.0, warmup=0.25, start=0.04, floor=0.0, shape="cosine")
+    rates = [rate_at(t, 400, schedule) for t in range(400)]
+    turning = torch.optim.lr_scheduler.CosineAnnealingLR
+    optimizer = torch.optim.SGD([torch.zeros(1)], 1.0)
+    falling = turning(optimizer, 300)
+    for rate in rates[100:]:
+        assert rate == pytest.approx(falling.get_last_lr()[0])
+        optimizer.step()
+        falling.step()
+    assert rates[49] == pytest.approx(0.04 + 0.96 / 2)
+    assert rates[99] == 1.0
+
+
+def test_averaging_begins_as_published() -> None:
+    """Algorithm 1 of Merity et al.: above the best of the evaluations before the last n."""
+    schedule = Schedule(1, 1.0, average=2)
+    losses = [5.0, 4.0, 4.5, 4.2, 3.9, 3.8, 4.1, 4.2]
+    for t in range(len(losses)):
+        published = t > 2 and losses[t] > min(losses[: t - 2])
+        assert starts_to_average(losses[: t + 1], schedule) == published
+    assert starts_to_average(losses, schedule)
+    assert not starts_to_average(losses[:6], schedule)
+    assert not starts_to_average([1.0, 2.0, 3.0, 4.0], Schedule(1, 1.0))
+
+
+def test_averaged_weights_are_evaluated_and_kept(store: Store) -> None:
+    """Against the published algorithm in plain loops."""
+    inputs = small_inputs()
+    config = replace(
+        AVERAGING, optimizer="sgd", learning_rate=20.0, weight_decay=1e-4, average=2, clip=2.0
+    )
+    told = Told()
+    context = context_of(store)
+    model = config.build(inputs, seed=1)
+    learn(model, inputs, 1, context, told)
+
+    slow = config.build(inputs, seed=1)
+    parameters = list(slow.parameters())
+    seen, mean, n, began, best = list[float](), list[torch.Tensor](), 0, False, {}
+    for epoch in range(config.epochs):
+        carried: tuple[torch.Tensor, ...] = ()
+        slow.train()
+        for batch in slow.batches(inputs, Plan(1, epoch)):
+            output = slow(batch, *carried)
+            carried = output.carried
+            slow.zero_grad()
+            (output.objective / output.n_scored).backward()
+            torch.nn.utils.clip_grad_norm_(parameters, 2.0)
+            with torch.no_grad():
+                for p in parameters:
+                    assert p.grad is not None
+                    p -= 20.0 * output.rate * (p.grad + 1e-4 * (p if p.dim() > 1 else 0))
+                if began:
+                    n += 1
+                    mean = [
+                        p.clone() if n == 1 else m + (p - m) / n
+                        for m, p in zip(mean or parameters, parameters, strict=True)
+                    ]
+        asked = config.build(inputs, seed=1)
+        with torch.no_grad():
+            for ours, p in zip(asked.parameters(), mean or parameters, strict=True):
+                ours.copy_(p)
+        seen.append(heldout_of(asked, inputs))
+        if seen[-1] == min(seen):
+            best = asked.state()
+        began = began or (epoch > 2 and seen[-1] > min(seen[: epoch - 2]))
+    assert n > 4
+    assert seen[-1] == min(seen)  # what is kept is an average
+    assert np.log(told.all("heldout_perplexity")) == pytest.approx(seen, abs=1e-4)
+    for name, array in model.state().items():
+        np.testing.assert_allclose(array, best[name], atol=2e-4)
+
+
+def heldout_of(model: awd_lstm.AwdLstm, inputs: Inputs) -> float:
+    """Nats a token, as the loop reads held-out text."""
+    total, scored, carried = 0.0, 0, tuple[torch.Tensor, ...]()
+    with torch.inference_mode():
+        for batch in model.eval().batches(inputs, Plan(1, role="heldout")):
+            output = model(batch, *carried)
+            carried = output.carried
+            total, scored = total + float(output.nll_sum), scored + output.n_scored
+    return total / scored
+
+
+@pytest.mark.parametrize("config", [replace(CARRYING, epochs=1), replace(AVERAGING, epochs=1)])
+def test_training_and_heldout_perplexity_are_one_estimate(
+    config: rnnlm.Config | awd_lstm.Config, store: Store
+) -> None:
+    """Of the same text by the same weights they are equal, whatever else the objective has."""
+    inputs, told = small_inputs(), Told()
+    inputs = Inputs({**inputs.values, "heldout": inputs.values["train"]})
+    config = replace(config, learning_rate=1e-12, weight_decay=0)
+    learn(config.build(inputs, seed=1), inputs, 1, context_of(store), told)
+    n = len(told.steps)
+    assert n > 3
+    model = config.build(inputs, seed=1)
+    sizes, carried = [], tuple[torch.Tensor, ...]()
+    for batch in model.batches(inputs, Plan(1)):
+        output = model(batch, *carried)
+        carried = output.carried
+        sizes.append(output.n_scored)
+    trained = float(np.average(told.all("loss"), weights=sizes))
+    assert math.exp(trained) == pytest.approx(told.all("heldout_perplexity")[0], rel=1e-5)
+
+
+@pytest.mark.parametrize("config", [CARRYING, replace(AVERAGING, batch_size=12)])
+def test_parts_of_a_batch_carry_each_its_own_state(
+    config: rnnlm.Config | awd_lstm.Config, tmp_path: Path
+) -> None:
+    inputs, found = small_inputs(), []
+    for accumulate in (1, 3):
+        model = replace(config, accumulate=accumulate).build(inputs, seed=1)
+        store = Store(str(tmp_path / f"{accumulate}"), tmp_path)
+        learn(model, inputs, 1, context_of(store), Silent())
+        found.append(model.state())
+    for name, array in found[0].items():
+        np.testing.assert_allclose(found[1][name], array, atol=1e-4)
 
 
 def test_a_sampled_loss_is_never_called_a_likelihood(store: Store) -> None:
@@ -255,9 +391,9 @@ def run(forks: Forks, *trainees: Trainee) -> list[int | None]:
         CONFIG,
         replace(CONFIG, objective="nce", noise=7, log_normalizer="learned", dropout=0.3),
         replace(CARRYING, dropout=0.3),
-        replace(CARRYING, precision="bfloat16"),
+        replace(CARRYING, precision="bfloat16", epochs=1),
     ],
-    ids=["softmax", "nce", "carrying", "carrying-bfloat16"],
+    ids=["softmax", "nce", "carrying", "bfloat16"],
 )
 def test_a_killed_training_ends_as_if_it_had_not_been(
     config: Config | rnnlm.Config, tmp_path: Path, forks: Forks
@@ -327,9 +463,33 @@ def test_three_ranks_end_alike_whether_killed_or_not(tmp_path: Path, forks: Fork
     assert calm.log.read() == killed.log.read(), (first, third)
 
 
-@pytest.mark.parametrize("config", [CONFIG, CARRYING], ids=["nplm", "carrying"])
+@pytest.mark.parametrize("world", [1, 2])
+def test_averages_and_masks_survive_a_kill(world: int, tmp_path: Path, forks: Forks) -> None:
+    calm, killed = Trainee(tmp_path, "calm", MASKED), Trainee(tmp_path, "killed", MASKED)
+    assert set(run(forks, *ranks(calm, world))) == {0}
+    end = Checkpoints(calm.store, RECIPE).newest()
+    assert end is not None
+    first = end.standing.averages_from
+    assert first is not None
+    assert first + 4 < end.standing.step
+    # One event in seven is a step, and averages are of the steps behind ``first``.
+    one, *others = ranks(killed, world)
+    kill = 7 * random.randrange(first + 1, end.standing.step - 1) + random.randrange(7)
+    assert -9 in run(forks, replace(one, kill=kill), *others)
+    half = Checkpoints(killed.store, RECIPE).newest()
+    assert half is not None
+    assert half.standing.step < end.standing.step
+    assert set(run(forks, *ranks(killed, world))) == {0}
+    outputs = {one.out.read_text() for each in (calm, killed) for one in ranks(each, world)}
+    assert len(outputs) == 1, kill
+    assert calm.log.read() == killed.log.read(), kill
+
+
+@pytest.mark.parametrize(
+    "config", [CONFIG, CARRYING, AVERAGING], ids=["nplm", "carrying", "averaging"]
+)
 def test_another_number_of_ranks_goes_on_where_one_was_killed(
-    config: Config | rnnlm.Config, tmp_path: Path, forks: Forks
+    config: Config | rnnlm.Config | awd_lstm.Config, tmp_path: Path, forks: Forks
 ) -> None:
     calm, killed = Trainee(tmp_path, "calm", config), Trainee(tmp_path, "killed", config)
     assert run(forks, calm, replace(killed, kill=random.randrange(6, 36))) == [0, -9]

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ import torch
 import torch._dynamo  # The first optimizer imports it: once here, not in every process.
 import torch.distributed as dist
 
-from models import rnnlm
+from models import awd_lstm, rnnlm
+from models.awd_lstm import AwdLstm
 from models.family import Inputs
 from models.nplm import Config, Nplm
 from models.rnnlm import Rnnlm
@@ -40,6 +41,16 @@ CARRYING = rnnlm.Config(
     precision="float32", clip=0.5,
 )  # fmt: skip
 """A model whose state goes from batch to batch, and over the ends of documents does not."""
+AVERAGING = awd_lstm.Config(
+    layers=2, units=8, embedding=6, batch_size=12, steps=9, epochs=7, precision="float32",
+    learning_rate=0.1, schedule="constant", average=1, word_dropout=0, input_dropout=0,
+    hidden_dropout=0, output_dropout=0, weight_drop=0,
+)  # fmt: skip
+"""A model that soon gets worse, so that its weights are averaged."""
+MASKED = replace(
+    AVERAGING, word_dropout=0.1, input_dropout=0.2, hidden_dropout=0.2, output_dropout=0.2,
+    weight_drop=0.2, learning_rate=1.0,
+)  # fmt: skip
 
 
 def small_inputs(sentences: int = 60, seed: int = 5) -> Inputs:
@@ -72,7 +83,7 @@ def context_of(store: Store, **resources: Any) -> Context:
     )
 
 
-def weights_hash(model: Nplm | Rnnlm) -> str:
+def weights_hash(model: Nplm | Rnnlm | AwdLstm) -> str:
     """The bits of all weights."""
     state = model.state()
     return hashlib.sha256(b"".join(state[name].tobytes() for name in sorted(state))).hexdigest()
@@ -133,7 +144,7 @@ class Trainee:
 
     folder: Path
     name: str
-    config: Config | rnnlm.Config = CONFIG
+    config: Config | rnnlm.Config | awd_lstm.Config = CONFIG
     kill: int = 0
     seconds: float = 0.0
     rank: int = 0
@@ -166,7 +177,7 @@ class Trainee:
             self._train_with_others(model)
         self.out.write_text(weights_hash(model))
 
-    def _train_with_others(self, model: Nplm | Rnnlm) -> None:
+    def _train_with_others(self, model: Nplm | Rnnlm | AwdLstm) -> None:
         limit = timedelta(seconds=60)
         dist.init_process_group("gloo", f"file://{self.meet}", limit, self.world, self.rank)
         checkpoints = Checkpoints(self.store, RECIPE)
