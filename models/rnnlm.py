@@ -36,9 +36,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
-from models import sequences
 from models.capabilities import Decoder, TableName
-from models.examples import START, Boundary, Examples
+from models.examples import START, Boundary, Examples, token_examples
 from models.family import (
     FloatArray,
     Inputs,
@@ -54,7 +53,11 @@ from models.family import (
 from models.losses import Noise, Objective
 from models.output import AdaptiveOutput, Output, draw_noise, frequencies
 from models.recurrent import GATES, Cell, Reset, Stack, Update
-from models.sequences import Reader, Sequences
+from models.sequences import Reader, Sequences, in_double
+from models.sequences import batches as batches_of
+from models.sequences import log_prob as log_prob_of
+from models.sequences import n_batches as number_of
+from models.sequences import states as states_of
 from models.streams import Streams, Windows
 from models.text import Sentences, Tokens
 from models.vocabulary import LM_RESERVED, Vocabulary
@@ -311,7 +314,7 @@ class Rnnlm(nn.Module):
 
     def n_batches(self, inputs: Inputs, role: Literal["train", "heldout"] = "train") -> int:
         """Global batches in an epoch."""
-        return sequences.n_batches(self._layout(inputs, role), self.config.batch_size)
+        return number_of(self._layout(inputs, role), self.config.batch_size)
 
     def batches(self, inputs: Inputs, plan: Plan) -> Iterator[Batch]:
         """This rank's streams, or its share of the windows, of every global batch.
@@ -323,7 +326,7 @@ class Rnnlm(nn.Module):
         directions = [Sequences(examples, d == "backward") for d in config.directions]
         layout = self._layout(inputs, plan.role)
         counts = frequencies(self.vocabulary, text)
-        every = sequences.batches(directions, layout, config.batch_size, config.last, plan)
+        every = batches_of(directions, layout, config.batch_size, config.last, plan)
         for number, batch in enumerate(every, plan.start):
             drawn = list[Tensor]()
             if config.sampled and plan.role == "train":
@@ -405,7 +408,7 @@ class Rnnlm(nn.Module):
         """
         examples = Examples.over(sentences, 1, self.config.boundary)
         text = Sequences(examples, self.config.direction == "backward")
-        return sequences.log_prob(sequences.in_double(self), text)
+        return log_prob_of(in_double(self), text)
 
     @property
     def reads_on(self) -> bool:
@@ -420,7 +423,39 @@ class Rnnlm(nn.Module):
         """
         if self.config.direction == "backward":
             raise ValueError("a backward model says what comes before a text, not how it goes on")
-        return Reader(sequences.in_double(self), prefixes)
+        return Reader(in_double(self), prefixes)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """See ``models.capabilities.EmbedsTokens``; the embedding knows no context."""
+        numbers = tuple(str(k + 1) for k in range(self.config.layers))
+        return numbers if self.C is None else ("embedding", *numbers)
+
+    def token_vectors(self, sentences: Sentences) -> Sequence[FloatArray]:
+        """See ``models.capabilities.EmbedsTokens``; states that have just read the token.
+
+        Of a model of both directions, the forward and the backward one, one after the other.
+        """
+        embedded = [] if self.C is None else [self._input()[sentences.ids]]
+        examples = Examples.over(sentences, 1, self.config.boundary)
+        return [*embedded, *self._states(examples, token_examples(sentences))]
+
+    def sentence_vectors(self, sentences: Sentences) -> FloatArray:
+        """See ``models.capabilities.EmbedsSentences``; the last states of the last layer."""
+        examples = Examples.over(sentences, 1, "sentence")
+        ends = sentences.starts[1:] + np.arange(len(sentences))
+        return self._states(examples, ends, last=True)[-1]
+
+    def _states(
+        self, examples: Examples, places: NDArray[np.int64], *, last: bool = False
+    ) -> list[FloatArray]:
+        """Of each layer (N, H), states that have read some examples, or what is before these."""
+        model, found = in_double(self), list[list[NDArray[np.float32]]]()
+        for i, direction in enumerate(self.config.directions):
+            text = Sequences(examples, direction == "backward")
+            steps = places if last else text.read_at(places)
+            found.append(states_of(model._stack(i), model.embed, text, steps))
+        return [np.concatenate(layer, axis=1) for layer in zip(*found, strict=True)]
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, E) float32, the embeddings; NaN for a word that is not in the vocabulary."""
