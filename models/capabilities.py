@@ -125,6 +125,20 @@ class Predicts(Scores, Protocol):
 
 
 @runtime_checkable
+class FillsIn(Protocol):
+    """Gives the probability of a token that is hidden in its text."""
+
+    def masked_log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
+        """(N,) nats of every token, each hidden in turn and predicted from all others.
+
+        They are no factors of the probability of the text: their sum is a pseudo-log-likelihood,
+        and not comparable with what ``Scores`` gives. Others are those of the sentence, or of the
+        document by a model that ``ReadsOn``; of a long one, those in a stretch around.
+        """
+        ...
+
+
+@runtime_checkable
 class EmbedsTokens(Protocol):
     """Has vectors for each token of a text that depend on the text around it."""
 

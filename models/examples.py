@@ -117,6 +117,12 @@ class Examples:
         return found
 
 
+def token_examples(sentences: Sentences) -> NDArray[np.int64]:
+    """(N,) the example that each token of a text is; the others are sentence ends."""
+    sizes = np.diff(sentences.starts)
+    return np.arange(len(sentences.ids)) + np.repeat(np.arange(len(sizes)), sizes)
+
+
 def _of_documents(firsts: NDArray[np.int64], part: Sentences) -> NDArray[np.int64]:
     """(S,) the first example of each sentence's document."""
     sizes = np.diff(part.documents)

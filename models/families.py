@@ -11,6 +11,7 @@ from pydantic import Field
 
 from models import (
     awd_lstm,
+    birnn,
     char_cnn,
     class_ngram,
     fasttext,
@@ -35,6 +36,7 @@ FamilyConfig = Annotated[
     | rnnlm.Config
     | char_cnn.Config
     | awd_lstm.Config
+    | birnn.Config
     | glove.Config
     | ppmi.Config,
     Field(discriminator="family"),
@@ -50,6 +52,7 @@ FAMILIES: tuple[
     | type[rnnlm.Config]
     | type[char_cnn.Config]
     | type[awd_lstm.Config]
+    | type[birnn.Config]
     | type[glove.Config]
     | type[ppmi.Config],
     ...,
@@ -62,6 +65,7 @@ FAMILIES: tuple[
     rnnlm.Config,
     char_cnn.Config,
     awd_lstm.Config,
+    birnn.Config,
     glove.Config,
     ppmi.Config,
 )

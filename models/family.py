@@ -347,6 +347,8 @@ class Schedule:
         precision: "auto" is bfloat16 autocast where the hardware multiplies it fast.
         sampled: the training objective is sampled, so it is no likelihood, and told by a name of
             its own; held-out text is scored exactly all the same.
+        masked: the loss is that of hidden tokens, each predicted from what is around it. Its
+            exponential is no perplexity of a text, and both are told by names of their own.
     """
 
     epochs: int
@@ -366,6 +368,7 @@ class Schedule:
     average: int = 0
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     sampled: bool = False
+    masked: bool = False
 
 
 @dataclass(frozen=True)

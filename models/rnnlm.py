@@ -37,7 +37,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from models.capabilities import Decoder, TableName
-from models.examples import START, Boundary, Examples
+from models.examples import START, Boundary, Examples, token_examples
 from models.family import (
     FloatArray,
     Inputs,
@@ -53,7 +53,15 @@ from models.family import (
 from models.losses import Noise, Objective
 from models.output import AdaptiveOutput, Output, draw_noise, frequencies
 from models.recurrent import GATES, Cell, Reset, Stack, Update
-from models.sequences import Reader, Sequences, in_double, n_batches, read_batches, read_log_prob
+from models.sequences import (
+    Reader,
+    Sequences,
+    in_double,
+    n_batches,
+    read_batches,
+    read_log_prob,
+    read_states,
+)
 from models.streams import Streams, Windows
 from models.text import Sentences, Tokens
 from models.vocabulary import LM_RESERVED, Vocabulary
@@ -425,6 +433,38 @@ class Rnnlm(nn.Module):
         if self.reads_backward:
             raise ValueError("a backward model says what comes before a text, not how it goes on")
         return Reader(in_double(self), prefixes)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """See ``models.capabilities.EmbedsTokens``; the embedding knows no context."""
+        numbers = tuple(str(k + 1) for k in range(self.config.layers))
+        return numbers if self.C is None else ("embedding", *numbers)
+
+    def token_vectors(self, sentences: Sentences) -> Sequence[FloatArray]:
+        """See ``models.capabilities.EmbedsTokens``; states that have just read the token.
+
+        Of a model of both directions, the forward and the backward one, one after the other.
+        """
+        embedded = [] if self.C is None else [self._input()[sentences.ids]]
+        examples = Examples.over(sentences, 1, self.config.boundary)
+        return [*embedded, *self._states(examples, token_examples(sentences))]
+
+    def sentence_vectors(self, sentences: Sentences) -> FloatArray:
+        """See ``models.capabilities.EmbedsSentences``; the last states of the last layer."""
+        examples = Examples.over(sentences, 1, "sentence")
+        ends = sentences.starts[1:] + np.arange(len(sentences))
+        return self._states(examples, ends, last=True)[-1]
+
+    def _states(
+        self, examples: Examples, places: NDArray[np.int64], *, last: bool = False
+    ) -> list[FloatArray]:
+        """Of each layer (N, H), states that have read some examples, or what is before these."""
+        model, found = in_double(self), list[list[NDArray[np.float32]]]()
+        for i, direction in enumerate(self.config.directions):
+            text = Sequences(examples, direction == "backward")
+            steps = places if last else text.read_at(places)
+            found.append(read_states(model._stack(i), model.embed, text, steps))
+        return [np.concatenate(layer, axis=1) for layer in zip(*found, strict=True)]
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, E) float32, the embeddings; NaN for a word that is not in the vocabulary."""

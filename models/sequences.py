@@ -15,7 +15,7 @@ Shapes: ``T`` steps, ``B`` sequences, ``D`` width, ``V`` vocabulary, ``N`` token
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from models.examples import START, Examples, shuffled
 from models.family import Plan
+from models.recurrent import Stack
 from models.streams import NONE, Streams, Windows
 from models.text import Sentences
 
@@ -80,6 +81,16 @@ class Sequences:
             return places
         first, end = self.examples.units(places)
         return np.where(places < end - 1, first + end - 2 - places, places)
+
+    def read_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(N,) examples -> (N,) the steps of reading that have each as their input.
+
+        The last of a unit, the end of a sentence, is never read.
+        """
+        if not self.backward:
+            return places + 1
+        first, end = self.examples.units(places)
+        return first + end - 1 - places
 
 
 # --- training -----------------------------------------------------------------------------------
@@ -215,6 +226,36 @@ def _score(
             for some, own in zip(torch.split(rows, ROWS), torch.split(words, ROWS), strict=True)
         ]
         result[text.predicted(index[asked])] = torch.cat(found).numpy()
+
+
+def read_states(
+    stack: Stack, embed: Callable[[Tensor], Tensor], text: Sequences, steps: NDArray[np.int64]
+) -> list[NDArray[np.float32]]:
+    """What the layers have after some steps of reading: for each layer (N, H).
+
+    Args:
+        stack: the layers, which read in the direction of the text.
+        embed: (T, B) ids -> (T, B, D).
+        text: what is read.
+        steps: (N,) different ones, each by the example that it predicts forward.
+    """
+    asked = np.full(len(text.examples), NONE)
+    asked[steps] = np.arange(len(steps))
+    found = [np.empty((len(steps), layer.units), np.float32) for layer in stack]
+    for begins, scored, ends in _piles(text.examples):
+        state, size = stack.start(len(begins)), max(1, AT_ONCE // len(begins))
+        longest = int((ends - begins).max())
+        for t in range(0, longest, size):
+            index = begins + np.arange(t, min(t + size, longest))[:, None]
+            counts = (index >= scored) & (index < ends)
+            rows = np.where(counts, asked[np.where(counts, index, 0)], NONE)
+            inputs = torch.from_numpy(text.at(np.where(index < ends, index, NONE))[0])
+            with torch.inference_mode():
+                layers, state = stack(embed(inputs), state, inputs != START)
+            here = rows != NONE
+            for layer, vectors in zip(layers, found, strict=True):
+                vectors[rows[here]] = layer[torch.from_numpy(here)].numpy()
+    return found
 
 
 # --- going on -----------------------------------------------------------------------------------

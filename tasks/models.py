@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from models.capabilities import EmbedsWords, Scores
+from models.capabilities import EmbedsSentences, EmbedsTokens, EmbedsWords, FillsIn, Scores
 from models.families import StoredConfig
 from models.family import Family, Model
 from models.vocabulary import Vocabulary
@@ -42,7 +42,13 @@ FORMAT = 1
 """The version of the model format; a reader refuses any other."""
 
 
-CAPABILITIES = {"embeds_words": EmbedsWords, "scores": Scores}
+CAPABILITIES = {
+    "embeds_words": EmbedsWords,
+    "scores": Scores,
+    "fills_in": FillsIn,
+    "embeds_tokens": EmbedsTokens,
+    "embeds_sentences": EmbedsSentences,
+}
 """What a model may be able to do, by the name that is kept with it."""
 
 

@@ -56,8 +56,9 @@ def learn(model: Learns, inputs: Inputs, seed: int, context: Context, tracker: T
         seed: of the order of the data and of whatever is random in the model.
         context: its resources say where the training runs, never what is computed.
         tracker: is told ``loss`` (nats per token; ``sampled_loss`` where the objective is sampled,
-            which is no likelihood), ``tokens_per_second``, ``learning_rate`` and
-            ``heldout_perplexity``. A resumed training tells again what it told before.
+            which is no likelihood, and ``masked_loss`` where it is that of hidden tokens),
+            ``tokens_per_second``, ``learning_rate`` and ``heldout_perplexity`` (of hidden tokens
+            ``heldout_masked_perplexity``). A resumed training tells again what it told before.
 
     Raises:
         TrainingError: nothing to train on, or a loss that is not finite.
@@ -83,7 +84,7 @@ def learn(model: Learns, inputs: Inputs, seed: int, context: Context, tracker: T
     weights = final.weights if best is None else checkpoints.at(best).weights
     model.cpu().load_state_dict(to_tensors(weights))
     model.eval()
-    return _report(final.standing, _loss_of(model))
+    return _report(final.standing, _loss_of(model), _heldout_of(model))
 
 
 def _train(
@@ -123,10 +124,17 @@ def _tell_again(tracker: Tracker, standing: Standing) -> None:
 
 def _loss_of(model: Learns) -> str:
     """What the training loss is called: a sampled one is never taken for a likelihood."""
+    if model.schedule.masked:
+        return "masked_loss"
     return "sampled_loss" if model.schedule.sampled else "loss"
 
 
-def _report(standing: Standing, loss: str) -> Report:
+def _heldout_of(model: Learns) -> str:
+    """What the exponential of the held-out loss is called; see ``Schedule.masked``."""
+    return "heldout_masked_perplexity" if model.schedule.masked else "heldout_perplexity"
+
+
+def _report(standing: Standing, loss: str, heldout: str) -> Report:
     report: dict[str, float | int | str] = {
         "steps": standing.step,
         "epochs": standing.epoch,
@@ -138,7 +146,7 @@ def _report(standing: Standing, loss: str) -> Report:
     if standing.told:
         report[f"train_{loss}"] = standing.told[-1][1][loss]
     if standing.best is not None and standing.best_step is not None:
-        report["heldout_perplexity"] = perplexity(standing.best)
+        report[heldout] = perplexity(standing.best)
         report["best_step"] = standing.best_step
     return report
 
@@ -340,7 +348,7 @@ class Loop:
             "learning_rate": rate_at(at.step - 1, self._steps, self._schedule),
         }
         if evaluated and at.heldout is not None:
-            metrics["heldout_perplexity"] = perplexity(at.heldout)
+            metrics[_heldout_of(self._model)] = perplexity(at.heldout)
         if self._place.rank == 0:
             self._tracker.log(metrics, at.step)
         self._since = (0, at.seconds)

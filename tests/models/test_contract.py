@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from models import (
     awd_lstm,
+    birnn,
     char_cnn,
     class_ngram,
     fasttext,
@@ -32,7 +33,15 @@ from models import (
     rnnlm,
     word2vec,
 )
-from models.capabilities import EmbedsWords, Grows, Predicts, Scores
+from models.capabilities import (
+    EmbedsSentences,
+    EmbedsTokens,
+    EmbedsWords,
+    FillsIn,
+    Grows,
+    Predicts,
+    Scores,
+)
 from models.families import FAMILIES, FamilyConfig
 from models.family import (
     Fits,
@@ -100,14 +109,25 @@ ROWS = (
     ),
     Row(
         rnnlm.Config(layers=2, units=8, embedding=6, batch_size=4, steps=9, min_count=1),
-        ("embeds_words", "scores"),
+        ("embeds_words", "scores", "embeds_tokens", "embeds_sentences"),
     ),
     Row(
         rnnlm.Config(
             cell="gru", reset="before", units=8, embedding=8, tied=True, direction="both",
             batch_size=4, steps=9, min_count=1, boundary="sentence",
         ),
-        ("embeds_words", "scores"),
+        ("embeds_words", "scores", "embeds_tokens", "embeds_sentences"),
+    ),
+    Row(
+        birnn.Config(layers=2, units=8, embedding=8, batch_size=16, min_count=1, tied=True),
+        ("embeds_words", "scores", "embeds_tokens", "embeds_sentences"),
+    ),
+    Row(
+        birnn.Config(
+            objective="mask", cell="gru", units=8, embedding=6, layers=2, batch_size=16,
+            min_count=1, boundary="document", combine="sum", epochs=4,
+        ),
+        ("embeds_words", "fills_in", "embeds_tokens", "embeds_sentences"),
     ),
     Row(
         char_cnn.Config(
@@ -141,6 +161,7 @@ def name(row: Row) -> str:
 
 every = pytest.mark.parametrize("row", ROWS, ids=name)
 scoring = pytest.mark.parametrize("row", [r for r in ROWS if "scores" in r.can], ids=name)
+contextual = pytest.mark.parametrize("row", [r for r in ROWS if "embeds_tokens" in r.can], ids=name)
 embedding = pytest.mark.parametrize("row", [r for r in ROWS if "embeds_words" in r.can], ids=name)
 
 
@@ -397,6 +418,13 @@ def answers(model: Model) -> dict[str, np.ndarray]:
         found["vectors"] = model.word_vectors(ASKED)
     if isinstance(model, Scores):
         found["log_prob"] = model.log_prob(Sentences.of(model.vocabulary, SAID))
+    if isinstance(model, FillsIn):
+        found["filled"] = model.masked_log_prob(Sentences.of(model.vocabulary, SAID))
+    if isinstance(model, EmbedsTokens):
+        vectors = model.token_vectors(Sentences.of(model.vocabulary, SAID))
+        found |= dict(zip(model.layers, vectors, strict=True))
+    if isinstance(model, EmbedsSentences):
+        found["sentences"] = model.sentence_vectors(Sentences.of(model.vocabulary, SAID))
     return found
 
 
@@ -437,6 +465,13 @@ if hasattr(model, "word_vectors"):
     found["vectors"] = model.word_vectors({ASKED}).tolist()
 if hasattr(model, "log_prob"):
     found["log_prob"] = model.log_prob(Sentences.of(vocabulary, {SAID})).tolist()
+if hasattr(model, "masked_log_prob"):
+    found["filled"] = model.masked_log_prob(Sentences.of(vocabulary, {SAID})).tolist()
+if hasattr(model, "token_vectors"):
+    vectors = model.token_vectors(Sentences.of(vocabulary, {SAID}))
+    found |= {{name: layer.tolist() for name, layer in zip(model.layers, vectors)}}
+if hasattr(model, "sentence_vectors"):
+    found["sentences"] = model.sentence_vectors(Sentences.of(vocabulary, {SAID})).tolist()
 print(json.dumps(found))
 """
     ran = subprocess.run(
@@ -546,6 +581,41 @@ def test_word_vectors(row: Row, world: World) -> None:
     assert model.word_vectors([]).shape == (0, vectors.shape[1])
     each = np.concatenate([model.word_vectors([word]) for word in model.vocabulary.words])
     assert np.array_equal(model.word_vectors(model.vocabulary.words), each)
+
+
+@contextual
+def test_vectors_of_tokens_depend_on_their_text_and_on_nothing_beside_it(
+    row: Row, world: World
+) -> None:
+    model = world.model(row)
+    assert isinstance(model, EmbedsTokens)
+    text = [["the", "king", "sees"], [UNSEEN], [], ["a", "king", "finds", "nothing", "!"]]
+    layers = model.token_vectors(Sentences.of(model.vocabulary, text))
+    assert [len(vectors) for vectors in layers] == [9] * len(model.layers)
+    assert len(set(model.layers)) == len(model.layers)
+    assert all(v.dtype == np.float32 and np.isfinite(v).all() for v in layers)
+    alone = [model.token_vectors(Sentences.of(model.vocabulary, [s])) for s in text]
+    for vectors, parts in zip(layers, zip(*alone, strict=True), strict=True):
+        np.testing.assert_allclose(vectors, np.concatenate(parts), rtol=0, atol=1e-6)
+    assert not np.allclose(layers[-1][1], layers[-1][5], atol=1e-4)  # one king, the other king
+    nothing = model.token_vectors(Sentences.of(model.vocabulary, []))
+    assert [v.shape for v in nothing] == [(0, v.shape[1]) for v in layers]
+
+
+@contextual
+def test_vectors_of_sentences(row: Row, world: World) -> None:
+    model = world.model(row)
+    assert isinstance(model, EmbedsSentences)
+    text = [["the", "king", "sees"], [UNSEEN], [], ["sees", "the", "king"]]
+    vectors = model.sentence_vectors(Sentences.of(model.vocabulary, text))
+    assert vectors.dtype == np.float32
+    assert vectors.ndim == 2
+    assert np.isfinite(vectors).all()
+    alone = [model.sentence_vectors(Sentences.of(model.vocabulary, [s])) for s in text]
+    np.testing.assert_allclose(vectors, np.concatenate(alone), rtol=0, atol=1e-6)
+    assert not np.allclose(vectors[0], vectors[3], atol=1e-4)
+    nothing = model.sentence_vectors(Sentences.of(model.vocabulary, []))
+    assert nothing.shape == (0, vectors.shape[1])
 
 
 @every

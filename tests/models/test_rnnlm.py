@@ -286,3 +286,52 @@ def test_growing_takes_over_all_but_what_cannot() -> None:
         assert np.array_equal(grown.state()[name][new], fresh[name][new]), name
     with pytest.raises(ValueError, match="one-hot"):
         built(replace(SMALL, embedding=0)).grow_from(base)
+
+
+# --- vectors of tokens and of sentences ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("boundary", ["sentence", "document"])
+def test_vectors_of_tokens_against_torch(boundary: Any) -> None:
+    """Forward and backward states that have just read a token, one after the other."""
+    model = built(replace(SMALL, direction="both", boundary=boundary))
+    assert model.C is not None
+    text = replace(Sentences.of(model.vocabulary, SENTENCES[:4]), documents=np.array([0, 3, 4]))
+    layers = model.token_vectors(text)
+    assert model.layers == ("embedding", "1", "2")
+    np.testing.assert_array_equal(layers[0], model.C.detach().float().numpy()[text.ids])
+    theirs = [nn.LSTM(7, 9, 2).double() for _ in range(2)]
+    for i, lstm in enumerate(theirs):
+        with torch.no_grad():
+            for k in range(2):
+                getattr(lstm, f"weight_ih_l{k}").copy_(model._stack(i)[k].W)
+                getattr(lstm, f"weight_hh_l{k}").copy_(model._stack(i)[k].U)
+                getattr(lstm, f"bias_ih_l{k}").copy_(model._stack(i)[k].b)
+                getattr(lstm, f"bias_hh_l{k}").zero_()
+    ids = [model.vocabulary.ids(s).tolist() for s in SENTENCES[:4]]
+    units = [[s] for s in ids] if boundary == "sentence" else [ids[:3], ids[3:]]
+    expected = []
+    for unit in units:
+        words = [w for s in unit for w in [*s, 2]][:-1]
+        forward, _ = theirs[0](model.C[torch.tensor([1, *words])][:, None])
+        backward, _ = theirs[1](model.C[torch.tensor([1, *words[::-1]])][:, None])
+        both = torch.cat([forward[1:, 0], backward[1:, 0].flip(0)], 1)
+        expected.append(both[torch.tensor(words) != 2])
+    found = torch.cat(expected).detach().numpy()
+    np.testing.assert_allclose(layers[2], found, rtol=0, atol=1e-6)
+    if boundary == "sentence":
+        sizes = np.cumsum([len(s) for s in ids])
+        ends = [np.append(found[e - 1, :9], found[e - len(s), 9:])
+                for e, s in zip(sizes, ids, strict=True)]  # fmt: skip
+        np.testing.assert_allclose(model.sentence_vectors(text), ends, rtol=0, atol=1e-6)
+
+
+def test_a_backward_model_embeds_by_what_is_behind() -> None:
+    model = built(replace(SMALL, direction="backward", embedding=0))
+    assert model.layers == ("1", "2")
+    one, other = (
+        model.token_vectors(Sentences.of(model.vocabulary, [s.split()]))[-1]
+        for s in ("the cat sat on the mat", "the old sat on the mat")
+    )
+    same = (one == other).all(1)
+    assert same.tolist() == [False, False, True, True, True, True]
