@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal, Protocol, cast
 
 import numpy as np
@@ -119,12 +119,17 @@ def rows(model: HasVocabulary, choice: Choice = "own") -> Rows:
         return Rows.of(*tables.values()) if name == "sum" else Rows.of(tables[name])
     embed, words = embedder(model, choice), model.vocabulary.words
     assert embed is not None
+    width = embed(words[:1]).shape[1]
+    if isinstance(model, HasWordLayers):
+        # A network takes long for a row, and has fewer words than tables may have.
+        made = cache(lambda: np.asarray(embed(words), dtype=np.float32))
+        return Rows((len(words), width), lambda ids: made()[ids])
 
     def at(ids: Ids | slice) -> Matrix:
         asked = words[ids] if isinstance(ids, slice) else [words[i] for i in ids]
         return np.asarray(embed(asked), dtype=np.float32)
 
-    return Rows((len(words), embed(words[:1]).shape[1]), at)
+    return Rows((len(words), width), at)
 
 
 @dataclass(frozen=True, eq=False)
