@@ -46,7 +46,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
-from models import sequences
 from models.capabilities import Decoder, TableName
 from models.examples import START, Boundary, Examples
 from models.family import (
@@ -63,7 +62,7 @@ from models.family import (
 )
 from models.output import Output, frequencies
 from models.recurrent import Recurrent
-from models.sequences import Reader, Sequences
+from models.sequences import Reader, Sequences, in_double, read_batches, read_log_prob
 from models.streams import Streams
 from models.text import Sentences, Tokens
 from models.vocabulary import LM_RESERVED, Vocabulary
@@ -312,7 +311,7 @@ class AwdLstm(nn.Module):
         examples = Examples.of(text, self.vocabulary, 1, config.boundary)
         vary = config.vary and plan.role == "train"
         streams = self._streams(inputs, plan.role, (plan.seed, plan.epoch) if vary else None)
-        return sequences.batches([Sequences(examples)], streams, config.batch_size, 0, plan)
+        return read_batches([Sequences(examples)], streams, config.batch_size, 0, plan)
 
     def _streams(
         self, inputs: Inputs, role: Literal["train", "heldout"], seed: tuple[int, ...] | None = None
@@ -379,7 +378,7 @@ class AwdLstm(nn.Module):
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
         """(N + S,) nats of every word and sentence end, given what is before it in its unit."""
         examples = Examples.over(sentences, 1, self.config.boundary)
-        return sequences.log_prob(sequences.in_double(self), Sequences(examples))
+        return read_log_prob(in_double(self), Sequences(examples))
 
     @property
     def reads_on(self) -> bool:
@@ -388,7 +387,7 @@ class AwdLstm(nn.Module):
 
     def decoder(self, prefixes: Sentences) -> Decoder:
         """See ``models.capabilities.Predicts``."""
-        return Reader(sequences.in_double(self), prefixes)
+        return Reader(in_double(self), prefixes)
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, E) float32, the embeddings; NaN for a word that is not in the vocabulary."""
