@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from models.capabilities import Grows
 from models.families import FamilyConfig
-from models.family import Family, Fits, Learns, Sweeps
+from models.family import Family, Fits, Inputs, Learns, Model, Sweeps
 from tasks.artifacts import Stats
 from tasks.errors import TrainingError
 from tasks.models import TextPipeline, read_model, write_model
@@ -45,6 +45,32 @@ def train(context: Context, readers: Mapping[str, Reader], params: Train) -> Sta
     Inputs: what the family asks for by role; what the corpus learnt to make tokens; ``base`` where
     the training goes on from a model, under a vocabulary that has all of its words.
     """
+    model, inputs = untrained(params, readers)
+    with open_tracker(context, params, context.inputs) as tracker:
+        # Starting MLflow and waiting for it at the end is no training.
+        began = time.monotonic()
+        if isinstance(model, Fits):
+            report = fit(model, inputs)
+        elif isinstance(model, Sweeps):
+            report = sweep_resumably(model, inputs, params.seed, context, tracker)
+        elif isinstance(model, Learns):
+            report = learn(model, inputs, params.seed, context, tracker)
+        else:
+            raise TypeError(f"{type(model).__name__} has none of the three training styles")
+        seconds = time.monotonic() - began
+    write_model(context.out, model, params.text.with_learnt(readers))
+    return {"training_seconds": round(seconds, 3), **report}
+
+
+def untrained(params: Train, readers: Mapping[str, Reader]) -> tuple[Model, Inputs]:
+    """The model that a training begins with, and what it trains on.
+
+    Inputs: see ``train``.
+
+    Raises:
+        TrainingError: no word is frequent enough to be in the vocabulary.
+        ConfigError: the model takes more memory than there is.
+    """
     family: Family = params.family
     inputs = read_inputs(family, readers)
     if len(inputs.vocabulary().words) == 0:
@@ -60,20 +86,7 @@ def train(context: Context, readers: Mapping[str, Reader], params: Train) -> Sta
         if not isinstance(model, Grows) or type(base) is not type(model):
             raise TypeError(f"{type(model).__name__} cannot go on from {type(base).__name__}")
         model.grow_from(base)
-    with open_tracker(context, params, context.inputs) as tracker:
-        # Starting MLflow and waiting for it at the end is no training.
-        began = time.monotonic()
-        if isinstance(model, Fits):
-            report = fit(model, inputs)
-        elif isinstance(model, Sweeps):
-            report = sweep_resumably(model, inputs, params.seed, context, tracker)
-        elif isinstance(model, Learns):
-            report = learn(model, inputs, params.seed, context, tracker)
-        else:
-            raise TypeError(f"{type(model).__name__} has none of the three training styles")
-        seconds = time.monotonic() - began
-    write_model(context.out, model, params.text.with_learnt(readers))
-    return {"training_seconds": round(seconds, 3), **report}
+    return model, inputs
 
 
 TRAIN: Step[Train] = Step("train", 1, "model", train)

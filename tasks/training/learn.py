@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -151,6 +151,44 @@ def _report(standing: Standing, loss: str, heldout: str) -> Report:
     return report
 
 
+@dataclass(frozen=True, eq=False)
+class Passed:
+    """What a rank's share of a global batch came to; the gradients are at the weights.
+
+    Attributes:
+        nll: summed nats.
+        scored: tokens.
+        rate: multiplies the learning rate of the step.
+        carried: of each part, what its next batch goes on from.
+    """
+
+    nll: float
+    scored: int
+    rate: float
+    carried: list[tuple[Tensor, ...]]
+
+
+def backward(
+    module: nn.Module,
+    parts: Sequence[Any],
+    carried: Sequence[tuple[Tensor, ...]],
+    place: Place,
+    precision: str,
+) -> Passed:
+    """Gradients of the summed objective of a rank's parts of a batch, one after another."""
+    nll, scored, rate, after = 0.0, 0, 1.0, list[tuple[Tensor, ...]]()
+    for i, part in enumerate(parts):
+        with place.together(module, last=i + 1 == len(parts)):
+            with torch.autocast(place.device.type, torch.bfloat16, precision == "bfloat16"):
+                output = module(place.put(part), *carried[i])
+            output.objective.backward()
+        nll += float(output.nll_sum)
+        scored += output.n_scored
+        rate = output.rate
+        after.append(output.carried)
+    return Passed(nll, scored, rate, after)
+
+
 class Loop:
     """One rank's training, from the newest checkpoint on.
 
@@ -234,9 +272,13 @@ class Loop:
 
     def _step(self, parts: Sequence[Any]) -> bool:
         """Learn from a global batch; returns whether a checkpoint is due."""
-        *mine, factor = self._backward(parts)
+        before = self._carried if self.at.batch else [()] * len(parts)
+        done = backward(self._distributed, parts, before, self._place, self._precision)
+        self._carried = done.carried
         overdue = time.perf_counter() - self._saved_when > self._every
-        nll, scored, due = self._place.total(*mine, self._place.rank == 0 and overdue)
+        nll, scored, due = self._place.total(
+            done.nll, done.scored, self._place.rank == 0 and overdue
+        )
         norm = scale_gradients(
             self._optimizer, self._place.world / max(scored, 1.0), self._schedule.clip
         )
@@ -245,7 +287,7 @@ class Loop:
             raise self._not_finite(what, self.at.step + 1)
         rate = rate_at(self.at.step, self._steps, self._schedule)
         for group in self._optimizer.param_groups:
-            group["lr"] = rate * factor * group["rate"]
+            group["lr"] = rate * done.rate * group["rate"]
         self._optimizer.step()
         self._optimizer.zero_grad()
         at, now = self.at, time.perf_counter()
@@ -261,25 +303,6 @@ class Loop:
             tokens=at.tokens + int(scored),
         )
         return due > 0
-
-    def _backward(self, parts: Sequence[Any]) -> tuple[float, float, float]:
-        """Gradients of the summed objective; this rank's nats and tokens, the rate's factor."""
-        nll, scored, factor = 0.0, 0, 1.0
-        before = self._carried if self.at.batch else [()] * len(parts)
-        after = list[tuple[Tensor, ...]]()
-        for i, part in enumerate(parts):
-            with self._place.together(self._distributed, last=i + 1 == len(parts)):
-                with torch.autocast(
-                    self._place.device.type, torch.bfloat16, self._precision == "bfloat16"
-                ):
-                    output = self._distributed(self._place.put(part), *before[i])
-                output.objective.backward()
-            nll += float(output.nll_sum)
-            scored += output.n_scored
-            after.append(output.carried)
-            factor = output.rate
-        self._carried = after
-        return nll, scored, factor
 
     def _not_finite(self, what: str, step: int) -> TrainingError:
         return TrainingError(

@@ -89,13 +89,10 @@ class Place:
     def joined(self, carried: Sequence[tuple[Tensor, ...]]) -> dict[str, Tensor]:
         """The carried state of all streams of all ranks, by number. Collective.
 
-        What is narrower than float32 (under autocast) comes in float32, for arrays have no
-        bfloat16; a model that goes on from it makes it narrow again, and nothing is lost.
-
         Args:
             carried: of each of this rank's parts.
         """
-        mine = [_exact(torch.cat(parts).cpu()) for parts in zip(*carried, strict=True)]
+        mine = [torch.cat(parts).cpu() for parts in zip(*carried, strict=True)]
         ranks: list[Any] = [mine]
         if self.world > 1:
             ranks = [None] * self.world
@@ -122,10 +119,6 @@ class Place:
         parts = [torch.empty_like(mine) for _ in range(self.world)]
         dist.all_gather(parts, mine)
         return [part.cpu() for part in parts]
-
-
-def _exact(state: Tensor) -> Tensor:
-    return state.to(torch.promote_types(state.dtype, torch.float32))
 
 
 @contextmanager
