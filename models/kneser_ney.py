@@ -78,22 +78,25 @@ def interpolate(
 
     sizes, n_words = trie.sizes, trie.n_words
     probabilities = np.empty(len(trie.adjusted))
-    weights = np.ones(trie.numbers(trie.order).start)
+    weights = np.empty(trie.numbers(trie.order).start)
     counts = trie.adjusted[:n_words]
     free = taken(counts, discounts[0], None)
     left = free.sum() / counts.sum() / (n_words - 1)
     probabilities[:n_words] = (counts - free) / counts.sum() + left
     probabilities[BOS] = 0.0
-    threads = processors(len(trie.adjusted))
+    given = {}
     for k in range(2, trie.order + 1):
         below, here = trie.numbers(k - 1), trie.numbers(k)
-        contexts, size = trie.contexts[here], int(sizes[k - 1])
         gone = NOTHING if pruned is None else pruned[here]
-        totals, freed = np.zeros(sizes[k - 2]), weights[below]
-        given = trie.adjusted[here], contexts, below.start, discounts[k - 1], gone, totals, freed
-        sum_contexts(*given)
+        sums = np.zeros(sizes[k - 2], trie.adjusted.dtype), weights[below]
+        each_row = trie.adjusted[here], trie.contexts[here], below.start
+        given[k] = (*each_row, discounts[k - 1], gone, *sums)
+    each(sum_contexts, given.values())
+    threads = processors(len(trie.adjusted))
+    for k, arrays in given.items():
+        here, size = trie.numbers(k), int(sizes[k - 1])
         keys = frozen(trie.keys[here.start - n_words : here.stop - n_words])
         shorter = probabilities[: here.start], n_words, probabilities[here]
         cuts = [size * part // threads for part in range(threads + 1)]
-        each(interpolate_rows, [(*part, *given, keys, *shorter) for part in pairwise(cuts)])
+        each(interpolate_rows, [(*part, *arrays, keys, *shorter) for part in pairwise(cuts)])
     return Table(sizes, trie.keys, probabilities, weights)

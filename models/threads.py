@@ -17,9 +17,9 @@ def processors(size: int) -> int:
 
 
 def each(work: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> list[Any]:
-    """What a function returns for each list of arguments; every call has a thread of its own."""
+    """What a function returns for each list of arguments; calls run in threads."""
     calls = list(calls)
-    if len(calls) == 1:
-        return [work(*calls[0])]
-    with ThreadPoolExecutor(len(calls)) as pool:
+    if len(calls) < 2:
+        return [work(*arguments) for arguments in calls]
+    with ThreadPoolExecutor(min(len(calls), len(os.sched_getaffinity(0)))) as pool:
         return list(pool.map(lambda arguments: work(*arguments), calls))

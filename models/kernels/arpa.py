@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from models.kernels.words import eight_bytes
 
-PADDING = 8
+PADDING = 16
 """So many bytes behind what is read or written may be read or written as well."""
 
 
@@ -57,17 +57,19 @@ def write_number(out: NDArray[np.uint8], at: int, value: int) -> int:
         out[at] = 45
         at += 1
     value = abs(value)
-    whole = value // 10_000_000
-    digits, rest = 1, whole
-    while rest >= 10:
-        rest //= 10
-        digits += 1
-    for k in range(digits - 1, 0, -1):
-        out[at + k] = 48 + whole % 10
-        whole //= 10
+    whole, digits = value // 10_000_000, 1
+    part = value - whole * 10_000_000
+    if whole >= 10:
+        rest = whole // 10
+        while rest > 0:
+            rest //= 10
+            digits += 1
+        for k in range(digits - 1, 0, -1):
+            out[at + k] = 48 + whole % 10
+            whole //= 10
     out[at] = 48 + whole
     out[at + digits] = 46
-    put_eight(out, at + digits + 1, eight_digits(value % 10_000_000 * 10))
+    put_eight(out, at + digits + 1, eight_digits(part * 10))
     return at + digits + 8
 
 
@@ -79,6 +81,7 @@ def write_lines(
     numbers: NDArray[np.int64],
     letters: NDArray[np.uint8],
     starts: NDArray[np.int64],
+    room: int,
     out: NDArray[np.uint8],
 ) -> tuple[int, int]:
     """Write ARPA lines: a number, the words of an n-gram and, if there is one, a second number.
@@ -88,17 +91,16 @@ def write_lines(
         order: of all the n-grams.
         row: the number of the first.
         numbers: (M, 1 or 2) as ``write_number`` takes them, of the n-grams from it on.
-        letters: the bytes of all words back to back, and ``PADDING``.
-        starts: (V + 1,) where each begins in ``letters``.
-        out: takes the text; lines are written while there is room for the longest.
+        letters: the bytes of all words back to back, a blank before each, and ``PADDING``.
+        starts: (V + 1,) where the blanks are in ``letters``.
+        room: more bytes than a line can have.
+        out: takes the text; lines are written while there is room.
 
     Returns:
         the number of lines written, and of bytes.
     """
     n_words = len(starts) - 1
     nodes, words = np.full(order + 1, -1, np.int64), np.empty(order + 1, np.int64)
-    longest = np.diff(starts).max() + 1
-    room = order * longest + 2 * 32 + PADDING
     at, lines = 0, 0
     while lines < len(numbers) and at + room <= len(out):
         node, k = row + lines, order
@@ -117,13 +119,15 @@ def write_lines(
             node = above
             k -= 1
         at = write_number(out, at, numbers[lines, 0])
+        tab = at
         for k in range(order, 0, -1):
-            out[at] = 9 if k == order else 32
-            at += 1
             begin, end = starts[words[k]], starts[words[k] + 1]
-            for letter in range(begin, end, 8):
+            put_eight(out, at, eight_bytes(letters, begin))
+            put_eight(out, at + 8, eight_bytes(letters, begin + 8))
+            for letter in range(begin + 16, end, 8):  # few words are so long
                 put_eight(out, at + letter - begin, eight_bytes(letters, letter))
             at += end - begin
+        out[tab] = 9
         if numbers.shape[1] > 1:
             out[at] = 9
             at = write_number(out, at + 1, numbers[lines, 1])

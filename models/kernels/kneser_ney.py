@@ -8,6 +8,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from models.kernels.ngram import AHEAD
+from models.kernels.words import prefetch
+
 
 @njit(cache=True, nogil=True)
 def sum_contexts(
@@ -16,7 +19,7 @@ def sum_contexts(
     base: int,
     discounts: NDArray[np.float64],
     pruned: NDArray[np.bool_],
-    totals: NDArray[np.float64],
+    totals: NDArray[Any],
     freed: NDArray[np.float64],
 ) -> None:
     """Add up the counts after every context, and what is taken of them for unseen words.
@@ -31,7 +34,11 @@ def sum_contexts(
         freed: (contexts,) takes the shares that are freed; 1 where the context has no words.
     """
     freed[:] = 0.0
+    last = len(counts) - 1
     for i in range(len(counts)):
+        ahead = contexts[min(i + AHEAD, last)] - base
+        prefetch(totals, ahead)
+        prefetch(freed, ahead)
         at, count = contexts[i] - base, counts[i]
         totals[at] += count
         whole = len(pruned) > 0 and pruned[i]
@@ -49,7 +56,7 @@ def interpolate_rows(
     base: int,
     discounts: NDArray[np.float64],
     pruned: NDArray[np.bool_],
-    totals: NDArray[np.float64],
+    totals: NDArray[Any],
     freed: NDArray[np.float64],
     keys: NDArray[np.int64],
     probabilities: NDArray[np.float64],
@@ -75,6 +82,9 @@ def interpolate_rows(
     """
     shorter = keys[begin] // n_words if begin < end else 0
     for i in range(begin, end):
+        ahead = contexts[min(i + AHEAD, end - 1)] - base
+        prefetch(totals, ahead)
+        prefetch(freed, ahead)
         while keys[i] >= (shorter + 1) * n_words:  # they rise by little: no division
             shorter += 1
         at, count = contexts[i] - base, counts[i]

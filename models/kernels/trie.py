@@ -12,7 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from models.kernels.ngram import BOS
+from models.kernels.ngram import AHEAD, BOS
+from models.kernels.words import prefetch
 
 
 @njit(cache=True, nogil=True)
@@ -149,6 +150,7 @@ def compare_windows(
     """
     sizes = np.zeros(order + 1, np.int64)
     for row in range(begin, end):
+        prefetch(stream, np.int64(positions[min(row + AHEAD, end - 1)] - order + 1))
         here, before, shared, depth = positions[row], positions[max(begin, row - 1)], 0, 1
         while depth < order and stream[here - depth + 1] != BOS:
             depth += 1
@@ -181,6 +183,7 @@ def number_places(
     """
     path = np.zeros(nodes.shape[1] + 2, np.int64)
     for row in range(begin, end):
+        prefetch(nodes, np.int64(positions[min(row + AHEAD, end - 1)]) * nodes.shape[1])
         for k in range(max(2, shapes[row, 0] + 1), min(len(path) - 1, shapes[row, 1]) + 1):
             path[k] = cursor[k]
             cursor[k] += 1
@@ -219,8 +222,12 @@ def grow_text(
         contexts: (nodes,) as ``link`` returns them.
         adjusted: (nodes,) zeros; takes what ``grow`` returns.
     """
-    path = np.zeros(len(cursor), np.int64)
+    order = len(cursor) - 1
+    path = np.zeros(order + 1, np.int64)
     for row in range(begin, end):
+        ahead = np.int64(positions[min(row + AHEAD, end - 1)])
+        prefetch(stream, ahead - order + 1)
+        prefetch(nodes, (ahead - 1) * nodes.shape[1])
         here, depth = positions[row], shapes[row, 1]
         for k in range(shapes[row, 0] + 1, depth + 1):
             word = np.int64(stream[here - k + 1])

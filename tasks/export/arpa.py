@@ -31,8 +31,10 @@ from tasks.spool import in_order
 NEVER = -99.0
 """log10 of 0, by custom."""
 
-_LINES, _BYTES = 1 << 16, 1 << 22
-"""Lines that a thread writes at a time, and the bytes that are meant to hold them."""
+_NUMBER = 32
+"""More bytes than a number and the mark behind it have."""
+_LINES, _BYTES = 1 << 13, 1 << 19
+"""Lines that a thread writes at a time, and bytes that hold them: they stay in the caches."""
 _UNWRITABLE = re.compile(r"[\s\x00]", re.ASCII)
 
 
@@ -44,13 +46,14 @@ def write_arpa(model: Ngram | ImportedNgram, path: Path) -> None:
             to a reserved entry.
     """
     letters, starts = _surfaces(model.vocabulary)
+    longest = int(np.diff(starts).max())
     table, threads = model.table, len(os.sched_getaffinity(0))
     with written_aside(path) as aside, aside.open("wb") as file:
         counts = "".join(f"ngram {k}={size}\n" for k, size in enumerate(table.sizes, 1))
         file.write(f"\\data\\\n{counts}".encode())
         for k, size in enumerate(table.sizes.tolist(), 1):
             file.write(f"\n\\{k}-grams:\n".encode())
-            work = functools.partial(_lines, table, k, letters, starts)
+            work = functools.partial(_lines, table, k, letters, starts, longest)
             for texts in in_order(work, range(0, size, _LINES), threads):
                 for text in texts:
                     file.write(text)
@@ -58,10 +61,15 @@ def write_arpa(model: Ngram | ImportedNgram, path: Path) -> None:
 
 
 def _lines(
-    table: Table, order: int, letters: NDArray[np.uint8], starts: NDArray[np.int64], row: int
+    table: Table,
+    order: int,
+    letters: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    longest: int,
+    row: int,
 ) -> list[memoryview]:
     """The lines of some n-grams of an order, from a row on."""
-    from models.kernels.arpa import write_lines
+    from models.kernels.arpa import PADDING, write_lines
     from models.kernels.ngram import frozen
 
     numbers = table.numbers(order)
@@ -73,12 +81,12 @@ def _lines(
             logs = np.concatenate([logs, np.log10(table.weights[begin:end])[:, None]], axis=1)
     logs[np.isneginf(logs)] = NEVER
     scaled = np.rint(logs * -1e7).astype(np.int64)
-    texts = []
+    texts, room = [], order * longest + 2 * _NUMBER + PADDING
     while begin < end:
-        out = np.empty(_BYTES + order * (int(np.diff(starts).max()) + 1), np.uint8)
+        out = np.empty(_BYTES + room, np.uint8)
         lines, size = write_lines(
             frozen(table.keys), order, begin, scaled[len(scaled) - (end - begin) :], letters,
-            starts, out,
+            starts, room, out,
         )  # fmt: skip
         texts.append(out[:size].data)
         begin += lines
@@ -86,7 +94,7 @@ def _lines(
 
 
 def _surfaces(vocabulary: Vocabulary) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The UTF-8 bytes of all entries back to back, and (V + 1,) where each begins."""
+    """The UTF-8 bytes of all entries, a blank before each, and (V + 1,) where each begins."""
     from models.kernels.arpa import PADDING
 
     bad = [word for word in vocabulary.words if _UNWRITABLE.search(word) or not word]
@@ -94,7 +102,7 @@ def _surfaces(vocabulary: Vocabulary) -> tuple[NDArray[np.uint8], NDArray[np.int
     encoded = []
     for entry in vocabulary.entries:
         try:
-            encoded.append(entry.encode())
+            encoded.append(b" " + entry.encode())
         except UnicodeEncodeError:
             bad.append(entry)
     if bad:
