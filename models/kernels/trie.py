@@ -6,6 +6,7 @@ All is in suffix order, as in ``models.kernels.ngram``. The plain reference, wit
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from models.kernels.ngram import AHEAD, BOS
 from models.kernels.words import prefetch
+from models.threads import each, processors
 
 
 @njit(cache=True, nogil=True)
@@ -83,14 +85,10 @@ def grow(
     return keys, children, adjusted
 
 
-@njit(cache=True, nogil=True)
 def link(
     keys: NDArray[np.int64], first: NDArray[np.int64], bases: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """(nodes,) the node of every n-gram without its last word, its context; -1 for unigrams.
-
-    The context of ``w s`` is ``w s'`` with ``s'`` the context of ``s``: the children of a node are
-    found among the children of its context, both ordered by their word.
 
     Args:
         keys: of every node from ``bases[2]`` on, as ``grow`` returns them.
@@ -100,26 +98,50 @@ def link(
     Returns:
         the contexts, with -2 where one is missing in the table.
     """
-    n_words, n_nodes = bases[2], bases[-1]
-    context = np.full(n_nodes, -1, np.int64)
-    for node in range(n_words, bases[3] if len(bases) > 3 else n_nodes):
-        context[node] = keys[node - n_words] % n_words
-    for node in range(n_words, bases[-2]):
-        shorter = context[node]
+    n_words, threads = int(bases[2]), processors(len(keys))
+    contexts = np.full(bases[-1], -1, np.int64)
+    n_pairs = int(bases[min(3, len(bases) - 1)]) - n_words
+    contexts[n_words : n_words + n_pairs] = keys[:n_pairs] % n_words
+    for begin, end in pairwise(bases[2:-1].tolist()):
+        cuts = [begin + (end - begin) * part // threads for part in range(threads + 1)]
+        each(link_children, [(keys, first, n_words, *part, contexts) for part in pairwise(cuts)])
+    return contexts
+
+
+@njit(cache=True, nogil=True)
+def link_children(
+    keys: NDArray[np.int64],
+    first: NDArray[np.int64],
+    n_words: int,
+    begin: int,
+    end: int,
+    contexts: NDArray[np.int64],
+) -> None:
+    """Write the contexts of the children of the nodes ``begin`` to ``end``, whose own are known.
+
+    The context of ``w s`` is ``w s'`` with ``s'`` the context of ``s``: the children of a node are
+    found among the children of its context, both ordered by their word.
+    """
+    for node in range(begin, end):
+        ahead = contexts[min(node + AHEAD, end - 1)]
+        prefetch(first, ahead)
+        ahead = contexts[min(node + AHEAD // 2, end - 1)]
+        if ahead >= 0:
+            prefetch(keys, first[ahead] - n_words)
+        shorter = contexts[node]
         at = first[shorter] - n_words if shorter >= 0 else 0
-        end = first[shorter + 1] - n_words if shorter >= 0 else 0
+        last = first[shorter + 1] - n_words if shorter >= 0 else 0
         for child in range(first[node], first[node + 1]):
             wanted = keys[child - n_words] + (shorter - node) * n_words
             step = 1
-            while at + step < end and keys[at + step] <= wanted:
+            while at + step < last and keys[at + step] <= wanted:
                 at += step
                 step *= 2
             while step > 0:
-                if at + step < end and keys[at + step] <= wanted:
+                if at + step < last and keys[at + step] <= wanted:
                     at += step
                 step //= 2
-            context[child] = at + n_words if at < end and keys[at] == wanted else -2
-    return context
+            contexts[child] = at + n_words if at < last and keys[at] == wanted else -2
 
 
 # --- from a text ----------------------------------------------------------------------------
