@@ -25,25 +25,32 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from common import machine, unpacked, write
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from models.text import Sentences
 
 FIGURES = ("seconds", "cpu", "peak_mb")
 
 
+BLOCK = 1 << 21
+"""Bytes that are read at a time."""
+
+
 def estimate(text: Path, out: Path, order: int) -> None:
     """Ours: the seconds of each part go to standard error."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     from models.backoff import framed
     from models.family import Inputs
-    from models.kernels.ngram import distinct_windows, frozen, sort_windows
     from models.ngram import Config
-    from models.text import NgramCounts, Sentences
+    from models.trie import Trie
     from models.vocabulary import LM_RESERVED, select
     from tasks.export.arpa import write_arpa
 
@@ -54,27 +61,44 @@ def estimate(text: Path, out: Path, order: int) -> None:
         print(f"{what} {time.perf_counter() - began:.2f} s", file=sys.stderr)
         began = time.perf_counter()
 
-    lines = pa.array(text.read_text("utf-8").split("\n")[:-1], pa.large_string())
-    words = pc.split_pattern(pc.ascii_trim_whitespace(lines), " ")
-    encoded = words.flatten().dictionary_encode()
-    starts = np.append(0, np.cumsum(pc.list_value_length(words).to_numpy())).astype(np.int64)
-    counts = np.bincount(encoded.indices.to_numpy(), minlength=len(encoded.dictionary))
-    types = encoded.dictionary.to_pylist()
+    types, counts, said = read(text)
     vocabulary = select(types, counts, min_count=1, max_size=None, reserved=LM_RESERVED)
-    ids = vocabulary.ids(types)[encoded.indices.to_numpy()]
-    stream = frozen(framed(Sentences(ids, starts, np.array([0, len(starts) - 1]))))
-    del lines, words, encoded, ids
+    said = replace(said, ids=vocabulary.ids(types)[said.ids])
     lap("tokens")
-    positions = frozen(sort_windows(stream, order, len(vocabulary)))
-    ngrams, occurrences = distinct_windows(stream, positions, order)
-    del stream, positions
+    trie = Trie.of_text(framed(said), order, len(vocabulary))
+    del said
     lap("counts")
-    inputs = Inputs({"vocabulary": vocabulary, "ngrams": NgramCounts(order, ngrams, occurrences)})
+    inputs = Inputs({"vocabulary": vocabulary})
     model = Config(order=order, min_count=1).build(inputs, seed=1)
-    model.fit(inputs)
+    model.estimate(trie, inputs)
+    del trie
     lap("estimates")
     write_arpa(model, out)
     lap("file")
+
+
+def read(text: Path) -> tuple[list[str], NDArray[np.int64], Sentences]:
+    """The words of a text with a sentence a line, their counts, and the text in their numbers."""
+    from models.kernels.words import PADDING, Words
+    from models.text import Sentences
+
+    words, ids, ends, n, rest = Words(), [], [np.zeros(1, np.int64)], 0, b""
+    with text.open("rb") as file:
+        while block := file.read(BLOCK):
+            cut = block.rfind(b"\n") + 1
+            here, rest = rest + block[:cut], block[cut:]
+            letters = np.frombuffer(here + bytes(PADDING), np.uint8)
+            begins, numbers = words.number(letters, len(here))
+            ids.append(numbers.astype(np.int32))
+            lines = np.flatnonzero(letters[: len(here)] == ord("\n"))
+            ends.append(n + np.searchsorted(begins, lines))
+            n += len(numbers)
+    if rest:
+        raise SystemExit("the last line does not end")
+    cuts, letters = words.ends[: len(words) + 1].tolist(), words.letters.tobytes()
+    types = [letters[a:b].decode() for a, b in itertools.pairwise(cuts)]
+    starts = np.concatenate(ends)
+    return types, words.counts, Sentences(np.concatenate(ids), starts, starts[:0])
 
 
 def run(command: list[str], stdin: Path | None, stdout: Path | None, **env: str) -> dict[str, Any]:
@@ -139,6 +163,8 @@ def _loads(found: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Run all, compare, report."""
+    from common import machine, unpacked, write  # not before: it would count as our own start
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("text", type=Path)
     parser.add_argument("out", type=Path, nargs="?", help=argparse.SUPPRESS)

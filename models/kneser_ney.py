@@ -10,11 +10,16 @@ last column is for all higher counts too.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
 from models.backoff import BOS, Table
+from models.threads import each, processors
 from models.trie import Trie
+
+NOTHING = np.zeros(0, np.bool_)
 
 FALLBACK = (0.0, 0.5, 1.0, 1.5)
 """Modified discounts of an order whose own cannot be estimated, by adjusted count."""
@@ -68,21 +73,30 @@ def interpolate(
         discounts: (order, R) by adjusted count.
         pruned: (T,) n-grams that will leave the table: their counts go to the shorter contexts.
     """
+    from models.kernels.kneser_ney import interpolate_rows, sum_contexts
+    from models.kernels.ngram import frozen
+
     sizes, n_words = trie.sizes, trie.n_words
     probabilities = np.empty(len(trie.adjusted))
-    weights = np.ones(trie.numbers(trie.order).start)
+    weights = np.empty(trie.numbers(trie.order).start)
     counts = trie.adjusted[:n_words]
     free = taken(counts, discounts[0], None)
     left = free.sum() / counts.sum() / (n_words - 1)
     probabilities[:n_words] = (counts - free) / counts.sum() + left
     probabilities[BOS] = 0.0
+    given = {}
     for k in range(2, trie.order + 1):
         below, here = trie.numbers(k - 1), trie.numbers(k)
-        counts, context = trie.adjusted[here], trie.followed(k)
-        free = taken(counts, discounts[k - 1], None if pruned is None else pruned[here])
-        totals = np.bincount(context, counts, sizes[k - 2])
-        mass = np.bincount(context, free, sizes[k - 2])
-        np.divide(mass, totals, out=weights[below], where=totals > 0)
-        probabilities[here] = (counts - free) / totals[context]
-        probabilities[here] += weights[below][context] * probabilities[trie.shorter(k)]
+        gone = NOTHING if pruned is None else pruned[here]
+        sums = np.zeros(sizes[k - 2], trie.adjusted.dtype), weights[below]
+        each_row = trie.adjusted[here], trie.contexts[here], below.start
+        given[k] = (*each_row, discounts[k - 1], gone, *sums)
+    each(sum_contexts, given.values())
+    threads = processors(len(trie.adjusted))
+    for k, arrays in given.items():
+        here, size = trie.numbers(k), int(sizes[k - 1])
+        keys = frozen(trie.keys[here.start - n_words : here.stop - n_words])
+        shorter = probabilities[: here.start], n_words, probabilities[here]
+        cuts = [size * part // threads for part in range(threads + 1)]
+        each(interpolate_rows, [(*part, *arrays, keys, *shorter) for part in pairwise(cuts)])
     return Table(sizes, trie.keys, probabilities, weights)

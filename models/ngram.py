@@ -234,7 +234,16 @@ class Ngram:
             raise ValueError(
                 f"a model of order {config.order} needs counts of n-grams of that order"
             )
-        trie = Trie.of(counts, len(self.vocabulary))
+        return self.estimate(Trie.of(counts, len(self.vocabulary)), inputs)
+
+    def estimate(self, trie: Trie, inputs: Inputs) -> Report:
+        """Estimate the model from the n-grams of a text; see ``fit``.
+
+        Args:
+            trie: all n-grams, in the ids of the vocabulary.
+            inputs: with the held-out text, for a smoothing that wants one.
+        """
+        config = self.config
         report: dict[str, float | int | str] = {"smoothing": config.smoothing}
         found = find_discounts(trie, config.smoothing, config.cutoff)
         if found is not None:
@@ -243,7 +252,7 @@ class Ngram:
             self.fallback_orders = found.lacking
             report |= found.report()
         pruned = by_count(trie, config.prune)
-        self.table = self._estimate(trie, found, pruned, inputs, report)
+        self.table = self._smoothed(trie, found, pruned, inputs, report)
         self._prune(trie, pruned)
         for order, (size, all_of_it) in enumerate(
             zip(self.table.sizes, trie.sizes, strict=True), 1
@@ -253,7 +262,7 @@ class Ngram:
                 report[f"order_{order}.pruned"] = int(all_of_it - size)
         return report
 
-    def _estimate(
+    def _smoothed(
         self,
         trie: Trie,
         found: Discounts | None,

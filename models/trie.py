@@ -8,13 +8,17 @@ Shapes: ``V`` vocabulary, ``T`` n-grams of all orders, ``N`` scored tokens.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.backoff import BOS, framed
 from models.text import NgramCounts, Sentences
+from models.threads import each, processors
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,15 +28,15 @@ class Trie:
     Attributes:
         sizes: (order,) int64, n-grams by order; the first is V.
         keys: (T - V,) int64, as in ``models.backoff.Table``.
-        contexts: (T,) int64, the number of each n-gram without its last word; -1 for unigrams.
-        adjusted: (T,) int64, counts for n-grams of the highest order and those that begin with
+        contexts: (T,) integers, the number of each n-gram without its last word; -1 for unigrams.
+        adjusted: (T,) integers, counts for n-grams of the highest order and those that begin with
             ``<s>``, for all others the number of different words before (Kneser & Ney 1995).
     """
 
     sizes: NDArray[np.int64]
     keys: NDArray[np.int64]
-    contexts: NDArray[np.int64]
-    adjusted: NDArray[np.int64]
+    contexts: NDArray[Any]
+    adjusted: NDArray[Any]
 
     @staticmethod
     def of(counts: NgramCounts, n_words: int) -> Trie:
@@ -41,7 +45,8 @@ class Trie:
         Raises:
             ValueError: the counts are not those of whole sentences.
         """
-        from models.kernels.ngram import frozen, grow, level_sizes, link
+        from models.kernels.ngram import frozen
+        from models.kernels.trie import grow, level_sizes, link
 
         ngrams, occurrences = frozen(counts.ngrams), frozen(counts.counts)
         sizes = level_sizes(ngrams)[1:]
@@ -52,6 +57,52 @@ class Trie:
         if contexts.min() < -1:
             raise ValueError("an n-gram is counted without its context; count whole sentences")
         return Trie(sizes, keys, contexts, adjusted)
+
+    @staticmethod
+    def of_text(stream: NDArray[np.int32], order: int, n_words: int) -> Trie:
+        """The trie of a text, without a table of its n-grams in between.
+
+        Args:
+            stream: sentences, each as ``<s> words </s>`` (``models.backoff.framed``), all in all
+                fewer than 2**31 entries.
+            order: the highest.
+            n_words: V.
+
+        Raises:
+            ValueError: the text has no sentences, or is too long.
+        """
+        from models.kernels.ngram import frozen, sort_windows
+        from models.kernels.trie import compare_windows, grow_text, number_places
+
+        if not 0 < len(stream) < 1 << 31:
+            raise ValueError(f"a text of {len(stream):,} words and marks is not counted at once")
+        threads = processors(len(stream))
+        stream = frozen(stream)
+        positions = frozen(sort_windows(stream, order, n_words, threads))
+        shapes = np.empty((len(positions), 2), np.uint8)
+        rows = list(pairwise(_cuts(stream, positions, threads)))
+        found = np.array(
+            each(compare_windows, [(stream, positions, *part, order, shapes) for part in rows])
+        )
+        found[:, 1] = 0
+        sizes = found.sum(axis=0)
+        sizes[1] = n_words
+        parts = list(zip(rows, np.cumsum(sizes) - sizes + np.cumsum(found, 0) - found, strict=True))
+        total = int(sizes.sum())
+        number = np.int32 if total < 1 << 31 else np.int64
+        nodes = np.empty((len(stream), max(0, order - 2)), number)
+        each(
+            number_places,
+            [(positions, *part, shapes, first.copy(), nodes) for part, first in parts],
+        )
+        keys = np.empty(total - n_words, np.int64)
+        contexts, adjusted = np.full(total, -1, number), np.zeros(total, np.int32)
+        out = nodes, n_words, keys, contexts, adjusted
+        each(
+            grow_text,
+            [(stream, positions, *part, shapes, first, *out) for part, first in parts],
+        )
+        return Trie(sizes[1:], keys, contexts, adjusted)
 
     @property
     def order(self) -> int:
@@ -138,3 +189,12 @@ class Trie:
             return np.full(len(wanted), -1, np.int64)
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where(keys[at] == wanted, at + here.start, -1)
+
+
+def _cuts(stream: NDArray[np.int32], positions: NDArray[np.int32], parts: int) -> list[int]:
+    """Bounds of about equal stretches of sorted positions that part no two of the same word."""
+    n, cuts = len(positions), [0]
+    for part in range(1, parts):
+        word = stream[positions[n * part // parts]]
+        cuts.append(bisect_left(range(n), word, key=lambda row: stream[positions[row]]))
+    return [*cuts, n]

@@ -167,6 +167,7 @@ def grown(
 
 def _by_count(chosen: Iterable[int], words: Sequence[str], counts: NDArray[np.int64]) -> list[int]:
     """Indices of words, the most frequent first, equal ones by the bytes of the word."""
-    return sorted(
-        chosen, key=lambda i: (-int(counts[i]), words[i].encode("utf-8", "surrogatepass"))
-    )
+    by_bytes = sorted(chosen, key=words.__getitem__)  # code points have the order of their UTF-8
+    places = np.array(by_bytes, np.int64)
+    found: list[int] = places[np.argsort(-counts[places], kind="stable")].tolist()
+    return found

@@ -1,4 +1,4 @@
-"""Kernels of n-gram counting and of the n-gram model: sorting, merging, and growing the trie.
+"""Kernels of n-gram counting: sorting windows and rows, adding up, merging.
 
 Everything here is in *suffix order*: n-grams compare by their last word, then the one before it,
 and so on. In that order the n-grams that share their last k words stand together, so one sort
@@ -10,56 +10,129 @@ The plain reference, with dictionaries, is ``tests/models/ngram_reference.py``.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from models.kernels.words import prefetch
+from models.threads import each
+
 BOS, EOS = 1, 2
 """The ids of ``<s>`` and ``</s>``."""
+AHEAD = 16
+"""So many rows before its turn what a row needs is fetched; twice as many took as long."""
 
 
-@njit(cache=True, nogil=True)
-def sort_windows(stream: NDArray[np.int32], order: int, n_ids: int) -> NDArray[np.int32]:
+def sort_windows(
+    stream: NDArray[np.int32], order: int, n_ids: int, threads: int = 1
+) -> NDArray[np.int32]:
     """The positions of all words that are predicted, sorted by the windows that end there.
 
     The order by k words is the order by k - 1 words of the positions before, sorted stably by the
-    word itself: ``order`` counting sorts of positions, whatever the number of words.
+    word itself: ``order`` counting sorts of positions, whatever the number of words. A thread takes
+    the positions of a range of words along; as these are the same at every turn, where they go is
+    counted once.
 
     Args:
-        stream: (N,) sentences, each as ``<s> words </s>``; words have ids over 2.
+        stream: (N,) sentences, each as ``<s> words </s>``, read-only.
         order: the width of a window; to the left of ``<s>`` there is only more of it.
         n_ids: ids are smaller than this.
+        threads: that work on it.
     """
-    starts = np.zeros(n_ids + 1, np.int64)
-    for word in stream:
-        if word != BOS:
-            starts[word + 1] += 1
-    starts = np.cumsum(starts)
-    positions = np.empty(starts[n_ids], np.int32)
-    shorter = np.empty(starts[n_ids], np.int32)
-    cursor = starts.copy()
+    starts, firsts = count_places(stream, n_ids)
+    cuts = np.searchsorted(starts, starts[-1] * np.arange(1, threads) // threads)
+    words = list(pairwise([0, *cuts.tolist(), n_ids]))
+    positions, shorter = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.int32)
+    each(place_words, [(stream, *part, starts[:-1].copy(), positions) for part in words])
+    follow = np.array(each(count_next, [(stream, *part, n_ids) for part in words]))
+    ahead = starts[:-1] + np.cumsum(follow, 0) - follow
+    unknown = count_next(stream, 0, BOS, n_ids)
+    for turn in range(order - 1):
+        positions, shorter = shorter, positions
+        if turn < 2:  # they stay where they are
+            place_firsts(stream, starts[:-1] + unknown, positions)
+        rows = [shorter[starts[low] : starts[high]] for low, high in words]
+        each(
+            place_longer,
+            [(stream, *part, firsts, positions) for part in zip(rows, ahead.copy(), strict=True)],
+        )
+    return positions
+
+
+@njit(cache=True, nogil=True)
+def count_places(
+    stream: NDArray[np.int32], n_ids: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(n_ids + 1,) where the positions of each word begin, (n_ids,) how many of them are first."""
+    starts, firsts = np.zeros(n_ids + 1, np.int64), np.zeros(n_ids, np.int64)
+    for i in range(1, len(stream)):
+        word = stream[i]
+        starts[word + 1] += word != BOS
+        firsts[word] += stream[i - 1] == BOS
+    return np.cumsum(starts), firsts
+
+
+@njit(cache=True, nogil=True)
+def place_words(
+    stream: NDArray[np.int32], low: int, high: int, at: NDArray[np.int64], out: NDArray[np.int32]
+) -> None:
+    """Write the positions of the words of a range; ``at`` says where, by word, and moves."""
     for i in range(len(stream)):
         word = stream[i]
-        if word != BOS:
-            positions[cursor[word]] = i
-            cursor[word] += 1
-    for _ in range(order - 1):
-        positions, shorter = shorter, positions
-        cursor[:] = starts
-        # <s> is the smallest word that comes before another, and all that begins there is equal.
-        for i in range(1, len(stream)):
-            if stream[i - 1] == BOS:
-                word = stream[i]
-                positions[cursor[word]] = i
-                cursor[word] += 1
-        for before in shorter:
-            if stream[before] != EOS:
-                word = stream[before + 1]
-                positions[cursor[word]] = before + 1
-                cursor[word] += 1
-    return positions
+        if low <= word < high and word != BOS:
+            out[at[word]] = i
+            at[word] += 1
+
+
+@njit(cache=True, nogil=True)
+def count_next(stream: NDArray[np.int32], low: int, high: int, n_ids: int) -> NDArray[np.int64]:
+    """(n_ids,) how often each word follows the words of a range, marks left out."""
+    counts = np.zeros(n_ids, np.int64)
+    for i in range(len(stream) - 1):
+        word = stream[i]
+        counts[stream[i + 1]] += low <= word < high and word != BOS and word != EOS
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def place_firsts(stream: NDArray[np.int32], at: NDArray[np.int64], out: NDArray[np.int32]) -> None:
+    """Write the positions of the first words of sentences; ``at`` says where, and moves."""
+    for i in range(1, len(stream)):
+        if stream[i - 1] == BOS:
+            word = stream[i]
+            out[at[word]] = i
+            at[word] += 1
+
+
+@njit(cache=True, nogil=True)
+def place_longer(
+    stream: NDArray[np.int32],
+    shorter: NDArray[np.int32],
+    at: NDArray[np.int64],
+    firsts: NDArray[np.int64],
+    out: NDArray[np.int32],
+) -> None:
+    """Write the positions behind those that are sorted; ``at`` says where, by word, and moves.
+
+    What stands first in a sentence comes behind ``<unk>``, before all else: room is left for it.
+    """
+    left, last = False, len(shorter) - 1
+    for row in range(len(shorter)):
+        before = shorter[row]
+        # A row is read and written at random: both places are fetched in time for it.
+        prefetch(stream, np.int64(shorter[min(row + 2 * AHEAD, last)]))
+        follows = min(shorter[min(row + AHEAD, last)] + 1, len(stream) - 1)
+        prefetch(out, at[stream[follows]])
+        if not left and stream[before] > BOS:
+            at += firsts
+            left = True
+        if stream[before] != EOS:
+            word = stream[before + 1]
+            out[at[word]] = before + 1
+            at[word] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -194,180 +267,6 @@ def add_equal(
             out[last] = ngrams[row]
         sums[last] += counts[row]
     return out[: last + 1], sums[: last + 1]
-
-
-# --- the trie -------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def shared_words(ngrams: NDArray[np.int32], row: int) -> int:
-    """How many last words a row shares with the row before it."""
-    order = ngrams.shape[1]
-    k = 0
-    while row > 0 and k < order and ngrams[row, order - 1 - k] == ngrams[row - 1, order - 1 - k]:
-        k += 1
-    return k
-
-
-@njit(cache=True, nogil=True)
-def level_sizes(ngrams: NDArray[np.int32]) -> NDArray[np.int64]:
-    """(order + 1,) how many distinct k-grams with at most one ``<s>`` end the rows, by k."""
-    order = ngrams.shape[1]
-    sizes = np.zeros(order + 1, np.int64)
-    for row in range(len(ngrams)):
-        for k in range(shared_words(ngrams, row) + 1, order + 1):
-            sizes[k] += 1
-            if ngrams[row, order - k] == BOS:
-                break
-    return sizes
-
-
-@njit(cache=True, nogil=True)
-def grow(
-    ngrams: NDArray[np.int32], counts: NDArray[np.int64], bases: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The trie of all k-grams that end the rows, read from right to left.
-
-    The node of a unigram is its word. The nodes of order k are numbered from ``bases[k]`` in
-    suffix order, so the children of a node (k-grams with one more word on the left) are
-    neighbours, ordered by that word.
-
-    Args:
-        ngrams: (M, order) in suffix order.
-        counts: (M,) their counts.
-        bases: (order + 2,), the last is the number of nodes; ``bases[2]`` is that of the words.
-
-    Returns:
-        ``keys``, of every node from ``bases[2]`` on: parent * words + word; sorted.
-        ``children``, (nodes,) of every node.
-        ``adjusted``, (nodes,) the adjusted counts of Kneser and Ney: the count of an n-gram of
-        the highest order or one that begins with ``<s>``, else the number of words seen before it.
-    """
-    order, n_words, n_nodes = ngrams.shape[1], bases[2], bases[-1]
-    keys = np.empty(n_nodes - n_words, np.int64)
-    children = np.zeros(n_nodes, np.int64)
-    adjusted = np.zeros(n_nodes, np.int64)
-    path = np.zeros(order + 1, np.int64)
-    cursor = bases.copy()
-    for row in range(len(ngrams)):
-        for k in range(shared_words(ngrams, row) + 1, order + 1):
-            word = ngrams[row, order - k]
-            if k == 1:
-                path[k] = word
-            else:
-                path[k] = cursor[k]
-                cursor[k] += 1
-                keys[path[k] - n_words] = path[k - 1] * n_words + word
-                children[path[k - 1]] += 1
-                adjusted[path[k - 1]] += 1
-            if k == order or word == BOS:
-                adjusted[path[k]] = counts[row]
-                break
-    return keys, children, adjusted
-
-
-@njit(cache=True, nogil=True)
-def link(
-    keys: NDArray[np.int64], first: NDArray[np.int64], bases: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """(nodes,) the node of every n-gram without its last word, its context; -1 for unigrams.
-
-    The context of ``w s`` is ``w s'`` with ``s'`` the context of ``s``: the children of a node are
-    found among the children of its context, both ordered by their word.
-
-    Args:
-        keys: of every node from ``bases[2]`` on, as ``grow`` returns them.
-        first: (nodes + 1,) the first child of every node.
-        bases: as for ``grow``.
-
-    Returns:
-        the contexts, with -2 where one is missing in the table.
-    """
-    n_words, n_nodes = bases[2], bases[-1]
-    context = np.full(n_nodes, -1, np.int64)
-    for node in range(n_words, bases[3] if len(bases) > 3 else n_nodes):
-        context[node] = keys[node - n_words] % n_words
-    for node in range(n_words, bases[-2]):
-        shorter = context[node]
-        at = first[shorter] - n_words if shorter >= 0 else 0
-        end = first[shorter + 1] - n_words if shorter >= 0 else 0
-        for child in range(first[node], first[node + 1]):
-            wanted = keys[child - n_words] + (shorter - node) * n_words
-            step = 1
-            while at + step < end and keys[at + step] <= wanted:
-                at += step
-                step *= 2
-            while step > 0:
-                if at + step < end and keys[at + step] <= wanted:
-                    at += step
-                step //= 2
-            context[child] = at + n_words if at < end and keys[at] == wanted else -2
-    return context
-
-
-# --- text -----------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def write_number(out: NDArray[np.uint8], at: int, value: int) -> int:
-    """Write ``-value / 10**7`` with seven decimals; returns where it ends."""
-    if value > 0:
-        out[at] = 45
-        at += 1
-    value = abs(value)
-    whole, digits = value // 10_000_000, 1
-    rest = whole
-    while rest >= 10:
-        rest //= 10
-        digits += 1
-    for k in range(digits - 1, -1, -1):
-        out[at + k] = 48 + whole % 10
-        whole //= 10
-    at += digits
-    out[at] = 46
-    part = value % 10_000_000
-    for k in range(7, 0, -1):
-        out[at + k] = 48 + part % 10
-        part //= 10
-    return at + 8
-
-
-@njit(cache=True, nogil=True)
-def write_lines(
-    ngrams: NDArray[np.int32],
-    numbers: NDArray[np.int64],
-    letters: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    out: NDArray[np.uint8],
-) -> int:
-    """Write ARPA lines: a number, the words of an n-gram and, if there is one, a second number.
-
-    Args:
-        ngrams: (M, k) word ids.
-        numbers: (M, 1 or 2) as ``write_number`` takes them.
-        letters: the bytes of all words back to back.
-        starts: (V + 1,) where each begins in ``letters``.
-        out: takes the text.
-
-    Returns:
-        the number of bytes written.
-    """
-    at = 0
-    for row in range(len(ngrams)):
-        at = write_number(out, at, numbers[row, 0])
-        for column in range(ngrams.shape[1]):
-            out[at] = 9 if column == 0 else 32
-            at += 1
-            word = ngrams[row, column]
-            for letter in range(starts[word], starts[word + 1]):
-                out[at] = letters[letter]
-                at += 1
-        if numbers.shape[1] > 1:
-            out[at] = 9
-            at = write_number(out, at + 1, numbers[row, 1])
-        out[at] = 10
-        at += 1
-    return at
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

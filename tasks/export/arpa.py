@@ -31,7 +31,10 @@ from tasks.spool import in_order
 NEVER = -99.0
 """log10 of 0, by custom."""
 
-_LINES = 1 << 16
+_NUMBER = 32
+"""More bytes than a number and the mark behind it have."""
+_LINES, _BYTES = 1 << 13, 1 << 19
+"""Lines that a thread writes at a time, and bytes that hold them: they stay in the caches."""
 _UNWRITABLE = re.compile(r"[\s\x00]", re.ASCII)
 
 
@@ -43,54 +46,63 @@ def write_arpa(model: Ngram | ImportedNgram, path: Path) -> None:
             to a reserved entry.
     """
     letters, starts = _surfaces(model.vocabulary)
-    threads = len(os.sched_getaffinity(0))
+    longest = int(np.diff(starts).max())
+    table, threads = model.table, len(os.sched_getaffinity(0))
     with written_aside(path) as aside, aside.open("wb") as file:
-        sizes = enumerate(model.table.sizes, 1)
-        counts = "".join(f"ngram {k}={size}\n" for k, size in sizes)
+        counts = "".join(f"ngram {k}={size}\n" for k, size in enumerate(table.sizes, 1))
         file.write(f"\\data\\\n{counts}".encode())
-        for k, ngrams in enumerate(model.table.levels(), 1):
+        for k, size in enumerate(table.sizes.tolist(), 1):
             file.write(f"\n\\{k}-grams:\n".encode())
-            work = functools.partial(_lines, model.table, k, ngrams, letters, starts)
-            for lines in in_order(work, range(0, len(ngrams), _LINES), threads):
-                file.write(lines)
+            work = functools.partial(_lines, table, k, letters, starts, longest)
+            for texts in in_order(work, range(0, size, _LINES), threads):
+                for text in texts:
+                    file.write(text)
         file.write(b"\n\\end\\\n")
 
 
 def _lines(
     table: Table,
     order: int,
-    ngrams: NDArray[np.int32],
     letters: NDArray[np.uint8],
     starts: NDArray[np.int64],
+    longest: int,
     row: int,
-) -> memoryview:
+) -> list[memoryview]:
     """The lines of some n-grams of an order, from a row on."""
-    from models.kernels.ngram import write_lines
+    from models.kernels.arpa import PADDING, write_lines
+    from models.kernels.ngram import frozen
 
-    ngrams = ngrams[row : row + _LINES]
-    begin = table.numbers(order).start + row
-    here = slice(begin, begin + len(ngrams))
+    numbers = table.numbers(order)
+    begin, end = numbers.start + row, min(numbers.start + row + _LINES, numbers.stop)
     with np.errstate(divide="ignore"):
         # Rounding may have left a probability of 1 a little above it.
-        numbers = np.minimum(np.log10(table.probabilities[here]), 0)[:, None]
+        logs = np.minimum(np.log10(table.probabilities[begin:end]), 0)[:, None]
         if order < table.order:
-            numbers = np.concatenate([numbers, np.log10(table.weights[here])[:, None]], axis=1)
-    numbers[np.isneginf(numbers)] = NEVER
-    scaled = np.rint(numbers * -1e7).astype(np.int64)
-    size = int(np.diff(starts)[ngrams].sum()) + len(ngrams) * (order + 1 + 2 * 24)
-    out = np.empty(size, np.uint8)
-    end = write_lines(ngrams, scaled, letters, starts, out)
-    return out[:end].data
+            logs = np.concatenate([logs, np.log10(table.weights[begin:end])[:, None]], axis=1)
+    logs[np.isneginf(logs)] = NEVER
+    scaled = np.rint(logs * -1e7).astype(np.int64)
+    texts, room = [], order * longest + 2 * _NUMBER + PADDING
+    while begin < end:
+        out = np.empty(_BYTES + room, np.uint8)
+        lines, size = write_lines(
+            frozen(table.keys), order, begin, scaled[len(scaled) - (end - begin) :], letters,
+            starts, room, out,
+        )  # fmt: skip
+        texts.append(out[:size].data)
+        begin += lines
+    return texts
 
 
 def _surfaces(vocabulary: Vocabulary) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The UTF-8 bytes of all entries back to back, and (V + 1,) where each begins."""
+    """The UTF-8 bytes of all entries, a blank before each, and (V + 1,) where each begins."""
+    from models.kernels.arpa import PADDING
+
     bad = [word for word in vocabulary.words if _UNWRITABLE.search(word) or not word]
     bad += sorted(set(vocabulary.words) & set(vocabulary.reserved))
     encoded = []
     for entry in vocabulary.entries:
         try:
-            encoded.append(entry.encode())
+            encoded.append(b" " + entry.encode())
         except UnicodeEncodeError:
             bad.append(entry)
     if bad:
@@ -100,4 +112,4 @@ def _surfaces(vocabulary: Vocabulary) -> tuple[NDArray[np.uint8], NDArray[np.int
             remedy="tokenize without white space inside of words, or export another format",
         )
     starts = np.concatenate([[0], np.cumsum([len(word) for word in encoded])]).astype(np.int64)
-    return np.frombuffer(b"".join(encoded), np.uint8), starts
+    return np.frombuffer(b"".join(encoded) + bytes(PADDING), np.uint8), starts

@@ -236,7 +236,7 @@ def _table(
     lines: _Lines, vocabulary: Vocabulary, grams: list[_Grams], stats: Counter[str]
 ) -> Table:
     """The table of all n-grams, and of those that are missing between them."""
-    from models.kernels.ngram import link
+    from models.kernels.trie import link
 
     n_words = len(vocabulary)
     listed = sum(len(level.words) for level in grams)

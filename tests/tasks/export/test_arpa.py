@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.backoff import BOS
-from models.kernels.ngram import write_number
+from models.kernels.arpa import write_number
 from models.ngram import Ngram
 from models.text import Sentences
 from models.vocabulary import LM_RESERVED, Vocabulary
@@ -117,7 +117,7 @@ LARGE = st.sampled_from([0, 1, 9999999, 10**7, 10**17])
 
 @given(value=st.integers(-(10**9), 10**9) | LARGE)
 def test_numbers_are_written_with_seven_decimals(value: int) -> None:
-    out = np.zeros(32, np.uint8)
+    out = np.zeros(64, np.uint8)
     text = out[: write_number(out, 0, value)].tobytes().decode()
     assert text == f"{'-' if value > 0 else ''}{abs(value) // 10**7}.{abs(value) % 10**7:07d}"
 
@@ -128,5 +128,6 @@ def test_a_longer_vocabulary_than_a_chunk_is_written_whole(
     model, _ = fitted(golden_text(), 3)
     write_arpa(model, tmp_path / "one.arpa")
     monkeypatch.setattr("tasks.export.arpa._LINES", 7)
+    monkeypatch.setattr("tasks.export.arpa._BYTES", 100)
     write_arpa(model, tmp_path / "many.arpa")
     assert (tmp_path / "one.arpa").read_bytes() == (tmp_path / "many.arpa").read_bytes()
