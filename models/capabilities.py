@@ -79,6 +79,16 @@ class ReadsOn(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsBackward(Protocol):
+    """May read a text from its end: each word is told from those behind it."""
+
+    @property
+    def reads_backward(self) -> bool:
+        """Whether it does."""
+        ...
+
+
 class Decoder(Protocol):
     """A batch of S texts that grow word by word."""
 

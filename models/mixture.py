@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from models.capabilities import Decoder, LanguageModel, Predicts, ReadsOn
+from models.capabilities import Decoder, LanguageModel, Predicts, ReadsBackward, ReadsOn
 from models.class_ngram import Config as ClassNgramConfig
 from models.family import Inputs, State, Style, Want
 from models.imported_ngram import Config as ImportedNgramConfig
 from models.ngram import Config as NgramConfig
 from models.nplm import Config as NplmConfig
+from models.rnnlm import Config as RnnlmConfig
 from models.text import Sentences
 from models.vocabulary import Vocabulary
 
@@ -38,7 +39,7 @@ STEPS = 10_000
 SUM = 1e-6
 """How far weights may be from summing to 1."""
 
-Part = NgramConfig | ClassNgramConfig | NplmConfig | ImportedNgramConfig
+Part = NgramConfig | ClassNgramConfig | NplmConfig | RnnlmConfig | ImportedNgramConfig
 """The settings of whatever can be mixed."""
 
 
@@ -112,6 +113,11 @@ class Mixture:
     def reads_on(self) -> bool:
         """Whether any part does."""
         return any(isinstance(part, ReadsOn) and part.reads_on for part in self.parts)
+
+    @property
+    def reads_backward(self) -> bool:
+        """Whether the parts do; all read in one direction."""
+        return any(isinstance(part, ReadsBackward) and part.reads_backward for part in self.parts)
 
     def decoder(self, prefixes: Sentences) -> Decoder:
         """See ``models.capabilities.Predicts``."""

@@ -404,7 +404,7 @@ class Rnnlm(nn.Module):
         of its beginning.
         """
         examples = Examples.over(sentences, 1, self.config.boundary)
-        text = Sequences(examples, self.config.direction == "backward")
+        text = Sequences(examples, self.reads_backward)
         return sequences.log_prob(sequences.in_double(self), text)
 
     @property
@@ -412,13 +412,18 @@ class Rnnlm(nn.Module):
         """Whether the state is kept over the start of a sentence."""
         return self.config.boundary == "document"
 
+    @property
+    def reads_backward(self) -> bool:
+        """Whether a word is told from those behind it."""
+        return self.config.direction == "backward"
+
     def decoder(self, prefixes: Sentences) -> Decoder:
         """See ``models.capabilities.Predicts``.
 
         Raises:
             ValueError: the model reads backward, so it does not know how a text goes on.
         """
-        if self.config.direction == "backward":
+        if self.reads_backward:
             raise ValueError("a backward model says what comes before a text, not how it goes on")
         return Reader(sequences.in_double(self), prefixes)
 
