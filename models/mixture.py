@@ -28,6 +28,7 @@ from models.family import Inputs, State, Style, Want
 from models.imported_ngram import Config as ImportedNgramConfig
 from models.ngram import Config as NgramConfig
 from models.nplm import Config as NplmConfig
+from models.rnnlm import Config as RnnlmConfig
 from models.text import Sentences
 from models.vocabulary import Vocabulary
 
@@ -38,7 +39,7 @@ STEPS = 10_000
 SUM = 1e-6
 """How far weights may be from summing to 1."""
 
-Part = NgramConfig | ClassNgramConfig | NplmConfig | ImportedNgramConfig
+Part = NgramConfig | ClassNgramConfig | NplmConfig | RnnlmConfig | ImportedNgramConfig
 """The settings of whatever can be mixed."""
 
 

@@ -26,11 +26,12 @@ Shapes: ``T`` steps, ``B`` sequences, ``D`` inputs, ``H`` units, ``G`` gates (1,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -104,12 +105,16 @@ class Recurrent(nn.Module):
             weight_drop: the share of U that is left out, at random, by one mask for all steps
                 (DropConnect, Wan et al. 2013; on U, Merity, Keskar and Socher 2017).
         """
-        gates = F.linear(x, self.W, self.b)
+        # The bias' own gradient is made with that of U, where a product sums it up.
+        b = self.b.detach() if self.cell == "lstm" else self.b
+        gates = F.linear(x, self.W, b)
         # Under autocast the product is narrower than the weights, and what follows is as narrow.
         U = F.dropout(self.U, weight_drop).to(gates.dtype)
         if self.cell == "lstm":
             h, c = state[0].to(gates.dtype), state[1]
-            states, h, c = _Lstm.apply(gates, U, h, c, keep)  # type: ignore[no-untyped-call]
+            states, h, c = _Lstm.apply(  # type: ignore[no-untyped-call]
+                gates, U, self.b, h, c, keep, torch.is_grad_enabled()
+            )
             return states, (h, c)
         step = self._elman if self.cell == "elman" else self._gru
         h, outputs = state[0].to(gates.dtype), []
@@ -205,58 +210,124 @@ class _Lstm(torch.autograd.Function):
     """All steps of an LSTM, with one product a step in each direction.
 
     What autograd would keep as a graph of some twenty operations a step is a few arrays here, and
-    the gradient of U is one product over all steps.
+    the gradient of U is one product over all steps. Between the products a compiled kernel goes
+    over the elements once in training, where there is one; else torch does, with the same results.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, gates: Tensor, U: Tensor, h: Tensor, c: Tensor, keep: Tensor | None
+        ctx: Any,
+        gates: Tensor,
+        U: Tensor,
+        b: Tensor,
+        h: Tensor,
+        c: Tensor,
+        keep: Tensor | None,
+        learns: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        steps, n = len(gates), U.shape[1]
-        active = torch.empty_like(gates)
+        steps, cut = len(gates), _cuts(keep, len(gates))
         states = gates.new_empty(steps + 1, *h.shape)
         cells = c.new_empty(steps + 1, *c.shape)
         squashed = torch.empty_like(cells[1:])
         states[0], cells[0] = h, c
-        whole = not any(_cuts(keep, steps))
         before = (states[:-1], cells[:-1])
-        if not whole:
+        if any(cut):
             before = (torch.empty_like(before[0]), torch.empty_like(before[1]))
+        ctx.kernels = learns and _has_kernels(gates, c)
+        step = _stepping(ctx.kernels, "lstm_forward", gates, before[1], cells, squashed, states)
         for t in range(steps):
-            h, c = before[0][t], before[1][t]
-            if keep is not None and not whole:
-                torch.mul(states[t], keep[t, :, None], out=h)
-                torch.mul(cells[t], keep[t, :, None], out=c)
-            a = torch.addmm(gates[t], h, U.t(), out=active[t])
-            a[:, : 2 * n].sigmoid_()
-            a[:, 2 * n : 3 * n].tanh_()
-            a[:, 3 * n :].sigmoid_()
-            i, f, g, o = a.chunk(4, 1)
-            torch.mul(c, f, out=cells[t + 1]).addcmul_(i, g)
-            torch.tanh(cells[t + 1], out=squashed[t])
-            states[t + 1] = o * squashed[t]
-        ctx.save_for_backward(U, active, *before, squashed, None if whole else keep)
+            if keep is not None and any(cut):
+                torch.mul(states[t], keep[t, :, None], out=before[0][t])
+                torch.mul(cells[t], keep[t, :, None], out=before[1][t])
+            # In place: nobody else looks at the sums.
+            torch.addmm(gates[t], before[0][t], U.t(), out=gates[t])
+            step(t)
+        ctx.save_for_backward(U, gates, *before, squashed, keep if any(cut) else None)
         return states[1:], states[-1].clone(), cells[-1].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_states: Tensor, dh: Tensor, dc: Tensor) -> tuple[Tensor | None, ...]:
         U, active, before_h, before_c, squashed, keep = ctx.saved_tensors
-        exact = before_c.dtype
-        d_gates = torch.empty_like(active)
-        dh = dh.to(exact)
+        d_gates, cut = torch.empty_like(active), _cuts(keep, len(active))
+        dh, dc = dh.clone(), dc.clone()
+        given = d_states.contiguous()
+        step = _stepping(
+            ctx.kernels, "lstm_backward", active, before_c, squashed, given, dh, dc, d_gates
+        )
         for t in range(len(active) - 1, -1, -1):
-            i, f, g, o = active[t].to(exact).chunk(4, 1)
-            di, df, dg, do = d_gates[t].chunk(4, 1)
-            dh = dh + d_states[t]
-            dc = dc + dh * o * (1 - squashed[t] ** 2)
-            di.copy_(dc * g * i * (1 - i))
-            df.copy_(dc * before_c[t] * f * (1 - f))
-            dg.copy_(dc * i * (1 - g**2))
-            do.copy_(dh * squashed[t] * o * (1 - o))
-            dc = dc * f
-            dh = (d_gates[t] @ U).to(exact)
-            if keep is not None:
-                dc, dh = dc * keep[t, :, None], dh * keep[t, :, None]
-        d_U = d_gates.flatten(0, 1).t() @ before_h.flatten(0, 1)
-        return d_gates, d_U, dh.to(before_h.dtype), dc, None
+            step(t)
+            torch.mm(d_gates[t], U, out=dh)
+            if keep is not None and cut[t]:
+                dc *= keep[t, :, None]
+                dh *= keep[t, :, None]
+        return d_gates, *_gradients(d_gates, before_h), dh, dc, None, None
+
+
+def _gradients(d_gates: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
+    """Of U and b over all steps: one product each, which sums up in float32 at least."""
+    flat = d_gates.flatten(0, 1)
+    return flat.t() @ before.flatten(0, 1), (flat.new_ones(1, len(flat)) @ flat)[0]
+
+
+def _step(
+    t: int, active: Tensor, before: Tensor, cells: Tensor, squashed: Tensor, states: Tensor
+) -> None:
+    """See ``models.kernels.gates.lstm_forward``."""
+    i, f, g, o = active[t].chunk(4, 1)
+    for gate in (i, f, o):
+        gate.sigmoid_()
+    g.tanh_()
+    torch.mul(before[t], f, out=cells[t + 1]).addcmul_(i, g)
+    torch.tanh(cells[t + 1], out=squashed[t])
+    states[t + 1] = o * squashed[t]
+
+
+def _back(
+    t: int,
+    active: Tensor,
+    before: Tensor,
+    squashed: Tensor,
+    d_states: Tensor,
+    d_later: Tensor,
+    d_cell: Tensor,
+    d_gates: Tensor,
+) -> None:
+    """See ``models.kernels.gates.lstm_backward``."""
+    i, f, g, o = active[t].to(before.dtype).chunk(4, 1)
+    di, df, dg, do = d_gates[t].chunk(4, 1)
+    dh = d_later.to(before.dtype) + d_states[t]
+    d_cell += dh * o * (1 - squashed[t] ** 2)
+    di.copy_(d_cell * g * i * (1 - i))
+    df.copy_(d_cell * before[t] * f * (1 - f))
+    dg.copy_(d_cell * i * (1 - g**2))
+    do.copy_(dh * squashed[t] * o * (1 - o))
+    d_cell *= f
+
+
+def _stepping(
+    kernels: bool, name: Literal["lstm_forward", "lstm_backward"], *arrays: Tensor
+) -> Callable[[int], None]:
+    """The element-wise part of a step, by a kernel or by torch."""
+    if not kernels:
+        plain: Callable[..., None] = _step if name == "lstm_forward" else _back
+        return lambda t: plain(t, *arrays)
+    from models.kernels import gates
+
+    kernel = getattr(gates, name)
+    numbers = [_numbers(array) for array in arrays]
+    return lambda t: kernel(t, *numbers)
+
+
+def _has_kernels(gates: Tensor, c: Tensor) -> bool:
+    """Whether training goes by the kernels: on a processor, and not in 64 bits."""
+    narrow = gates.dtype in (torch.bfloat16, torch.float32)
+    return gates.device.type == "cpu" and narrow and c.dtype == torch.float32
+
+
+def _numbers(tensor: Tensor) -> NDArray[Any]:
+    """The memory of a tensor, as the kernels want it."""
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.view(torch.uint16)
+    numbers: NDArray[Any] = tensor.detach().numpy()
+    return numbers

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models import class_ngram, ngram, nplm
+from models import class_ngram, ngram, nplm, rnnlm
 from models.families import FamilyConfig
+from models.recurrent import Cell
 from pipelines.config import RunConfig
 from tasks.brown import SPLITS
 from tasks.corpus import CorpusConfig
@@ -76,7 +77,7 @@ def brown(folder: Path) -> RunConfig:
             deduplicate=False,
             tokenize=Tokenize(scheme="whitespace"),
         ),
-        families={**n_gram_rows(), **neural_rows()},
+        families={**n_gram_rows(), **neural_rows(), **recurrent_rows()},
         mixtures=mixed_rows(),
         evaluation=EvaluationConfig(splits=("valid", "test")),
         published=Published(
@@ -131,6 +132,33 @@ def neural_rows() -> dict[str, FamilyConfig]:
     }
 
 
+def recurrent_rows() -> dict[str, FamilyConfig]:
+    """Of our own: the three kinds of layers, which read on through a whole text."""
+    return {
+        "lstm": recurrent("lstm", layers=2, units=512, dropout=0.5, epochs=12),
+        "gru": recurrent("gru", layers=1, units=512, dropout=0.5, epochs=8),
+        "elman": recurrent("elman", layers=1, units=512, dropout=0.4, epochs=8),
+    }
+
+
+def recurrent(cell: Cell, *, layers: int, units: int, dropout: float, epochs: int) -> rnnlm.Config:
+    """Tied embeddings and output, so that most of the weights are used twice."""
+    return rnnlm.Config(
+        cell=cell,
+        layers=layers,
+        units=units,
+        embedding=units,
+        tied=True,
+        dropout=dropout,
+        min_count=MIN_COUNT,
+        max_size=None,
+        batch_size=20,
+        epochs=epochs,
+        patience=3,
+        learning_rate=2e-3,
+    )
+
+
 def mlp(*, context: int, hidden: int, embedding: int, direct: bool) -> nplm.Config:
     """A network of the paper's shape; it stops by the validation text, as there."""
     return nplm.Config(
@@ -157,5 +185,8 @@ def mixed_rows() -> dict[str, Mixed]:
     return paper | {
         "class-500-and-kneser-ney-5": Mixed(("class-500", KNESER_NEY)),
         "nplm-and-kneser-ney-5": Mixed(("nplm", KNESER_NEY)),
-        "all": Mixed(("nplm", "class-200", "class-500", "class-2000", KNESER_NEY)),
+        "lstm-and-kneser-ney-5": Mixed(("lstm", KNESER_NEY)),
+        "gru-and-kneser-ney-5": Mixed(("gru", KNESER_NEY)),
+        "elman-and-kneser-ney-5": Mixed(("elman", KNESER_NEY)),
+        "all": Mixed(("lstm", "nplm", "class-200", "class-500", "class-2000", KNESER_NEY)),
     }

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from models import class_ngram, fasttext, glove, losses, ngram, nplm, ppmi, word2vec
+from models import class_ngram, fasttext, glove, losses, ngram, nplm, ppmi, rnnlm, word2vec
 from models.families import FamilyConfig
 from models.family import WantsVocabulary
 from pipelines.config import RunConfig
@@ -31,6 +31,7 @@ PAIR_SUM = 2e-7  # a pair of words that stand together: adding up partitions
 RECORD = 1.4e-9  # a record and dimension: GloVe
 PRODUCT = 2e-10  # an entry of a sparse matrix and dimension: PPMI
 FLOP = 2.2e-11  # a floating-point operation of a neural model, with what is around it
+DOUBLE = 5e-11  # the same in 64 bits, when text is scored
 VECTOR = 4e-7  # a word and dimension: similarity and analogies
 START_DIRECT, START_SERVERS = 5.0, 30.0  # imports and MLflow; Prefect and Ray
 CARD = 1.0  # the card of the corpus; most of it identifies languages
@@ -41,6 +42,7 @@ COMPILING = {
     "word2vec": 3.0,
     "fasttext": 4.0,
     "nplm": 0.0,
+    "rnnlm": 4.0,
     "glove": 6.0,
     "ppmi": 4.0,
 }  # the kernels, once a home
@@ -154,6 +156,22 @@ def _family_costs(
             yield (
                 f"evaluate {name}",
                 Cost(scoring.seconds + vectors.seconds, 1, vectors.memory, vectors.disk),
+            )
+        case rnnlm.Config():
+            weights = family.n_weights(round(words))
+            # Every weight but those that a word looks up takes part in a product.
+            flops = 2.0 * (weights - (words * family.embedding if not family.tied else 0))
+            visits = (tokens + sample.n_sentences()) * family.epochs
+            memory = 1.5 * family.training_bytes(round(words)) + losses.AT_ONCE + 150 * MEBI
+            yield (
+                f"train {name}",
+                Cost(visits * 3 * flops * FLOP, settings.threads, memory, 8 * weights),
+            )
+            vectors = _vectors_cost(words, family.embedding or family.units)
+            double = held_out * flops * DOUBLE
+            yield (
+                f"evaluate {name}",
+                Cost(double + vectors.seconds, 1, vectors.memory, vectors.disk),
             )
         case glove.Config():
             pairs = sample.n_pairs(family.window, family.min_count)
