@@ -11,9 +11,9 @@ and 512 projected units a step takes an eighth of the products of an LSTM of 4,0
 ``h'`` may be clipped, as in the released ELMo (Peters et al. 2018); no gradient goes through what
 was.
 
-Rows of ``W``, ``U`` and ``b`` are in the order of ``models.recurrent`` and of torch, so that weights
-pass to ``torch.nn.LSTM(proj_size=...)`` and back as they are. Products with ``W`` are one for all
-steps; under autocast they are bfloat16, and ``c`` stays float32.
+Rows of ``W``, ``U`` and ``b`` are in the order of ``models.recurrent`` and of torch, so that
+weights pass to ``torch.nn.LSTM(proj_size=...)`` and back as they are. Products with ``W`` are one
+for all steps; under autocast they are bfloat16, and ``c`` stays float32.
 
 Shapes: ``T`` steps, ``B`` sequences, ``D`` inputs, ``H`` cells, ``R`` projected units.
 """
