@@ -79,6 +79,27 @@ class ReadsOn(Protocol):
         ...
 
 
+@runtime_checkable
+class ScoresBackward(Scores, Protocol):
+    """May give the probability of text read from its end."""
+
+    @property
+    def directions(self) -> Sequence[Literal["forward", "backward"]]:
+        """In which it reads; ``log_prob`` is that of the first, and so may be a backward one."""
+        ...
+
+    def log_prob_backward(self, sentences: Sentences) -> NDArray[np.float64]:
+        """As ``log_prob``, each token conditioned on what is behind it in its unit.
+
+        A unit is a sentence, or a document for a model that ``ReadsOn``. The last number of a unit
+        is that of its beginning, so that all of its numbers together are those of the unit.
+
+        Raises:
+            ValueError: it does not read backward.
+        """
+        ...
+
+
 class Decoder(Protocol):
     """A batch of S texts that grow word by word."""
 

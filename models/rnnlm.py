@@ -403,9 +403,25 @@ class Rnnlm(nn.Module):
         A backward model gives them given what is behind; the last number of a unit is then that
         of its beginning.
         """
+        return self._log_prob(sentences, 0)
+
+    @property
+    def directions(self) -> tuple[Literal["forward", "backward"], ...]:
+        """See ``models.capabilities.ScoresBackward``."""
+        return self.config.directions
+
+    def log_prob_backward(self, sentences: Sentences) -> NDArray[np.float64]:
+        """See ``models.capabilities.ScoresBackward``."""
+        if "backward" not in self.directions:
+            raise ValueError("the model reads forward only")
+        return self._log_prob(sentences, self.directions.index("backward"))
+
+    def _log_prob(self, sentences: Sentences, i: int) -> NDArray[np.float64]:
+        """By the stack of a numbered direction."""
         examples = Examples.over(sentences, 1, self.config.boundary)
-        text = Sequences(examples, self.config.direction == "backward")
-        return sequences.log_prob(sequences.in_double(self), text)
+        model = sequences.in_double(self)
+        model.stacks = nn.ModuleList([model.stacks[i]])
+        return sequences.log_prob(model, Sequences(examples, self.directions[i] == "backward"))
 
     @property
     def reads_on(self) -> bool:

@@ -81,6 +81,12 @@ class Sequences:
         first, end = self.examples.units(places)
         return np.where(places < end - 1, first + end - 2 - places, places)
 
+    def read(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(N,) steps of reading -> (N,) the examples that are read there; ``NONE`` for ``<s>``."""
+        first, end = self.examples.units(places)
+        before = first + end - 1 - places if self.backward else places - 1
+        return np.where(places == first, NONE, before)
+
 
 # --- training -----------------------------------------------------------------------------------
 
@@ -160,8 +166,33 @@ def log_prob(model: Reads, text: Sequences) -> NDArray[np.float64]:
     """(N + S,) nats of every example of a text, given the words of its unit before (behind) it."""
     result = np.full(len(text.examples), np.nan)
     with torch.inference_mode():
-        for begins, scored, ends in _piles(text.examples):
-            _score(model, text, begins, scored, ends, result)
+        for steps, targets, hidden in _readings(model, text):
+            words = torch.from_numpy(targets)
+            found = [
+                model.log_probs(some).gather(1, own[:, None])[:, 0]
+                for some, own in zip(
+                    torch.split(hidden, ROWS), torch.split(words, ROWS), strict=True
+                )
+            ]
+            result[text.predicted(steps)] = torch.cat(found).numpy()
+    return result
+
+
+def states(model: Reads, text: Sequences, width: int) -> NDArray[np.float32]:
+    """(N + S, D) the hidden states of a model where it has just read each example of a text.
+
+    The last example of a unit, a sentence end that is predicted but never read, has NaN.
+
+    Args:
+        model: whose hidden states they are.
+        text: what is read.
+        width: D.
+    """
+    result = np.full((len(text.examples), width), np.nan, np.float32)
+    with torch.inference_mode():
+        for steps, _, hidden in _readings(model, text):
+            read = text.read(steps)
+            result[read[read != NONE]] = hidden.numpy()[read != NONE]
     return result
 
 
@@ -192,29 +223,20 @@ def _piles(examples: Examples) -> Iterator[tuple[NDArray[np.int64], ...]]:
         at += n
 
 
-def _score(
-    model: Reads,
-    text: Sequences,
-    begins: NDArray[np.int64],
-    scored: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    result: NDArray[np.float64],
-) -> None:
-    """Fill the result of some pieces."""
-    state, steps = model.start(len(begins)), max(1, AT_ONCE // len(begins))
-    longest = int((ends - begins).max())
-    for t in range(0, longest, steps):
-        index = begins + np.arange(t, min(t + steps, longest))[:, None]
-        index = np.where(index < ends, index, NONE)
-        inputs, targets = text.at(index)
-        hidden, state = model.read(torch.from_numpy(inputs), state)
-        asked = index >= scored
-        rows, words = hidden[torch.from_numpy(asked)], torch.from_numpy(targets[asked])
-        found = [
-            model.log_probs(some).gather(1, own[:, None])[:, 0]
-            for some, own in zip(torch.split(rows, ROWS), torch.split(words, ROWS), strict=True)
-        ]
-        result[text.predicted(index[asked])] = torch.cat(found).numpy()
+def _readings(
+    model: Reads, text: Sequences
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Tensor]]:
+    """Every step of reading a text once: (N,) its number, its target, and (N, D) what is hidden."""
+    for begins, scored, ends in _piles(text.examples):
+        state, steps = model.start(len(begins)), max(1, AT_ONCE // len(begins))
+        longest = int((ends - begins).max())
+        for t in range(0, longest, steps):
+            index = begins + np.arange(t, min(t + steps, longest))[:, None]
+            index = np.where(index < ends, index, NONE)
+            inputs, targets = text.at(index)
+            hidden, state = model.read(torch.from_numpy(inputs), state)
+            asked = index >= scored
+            yield index[asked], targets[asked], hidden[torch.from_numpy(asked)]
 
 
 # --- going on -----------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ class Row:
     config: FamilyConfig
     can: tuple[str, ...]
     open: bool = False  # a word that was never seen has a vector too
+    both: bool = False  # it also gives the probability of text read from its end
 
 
 ROWS = (
@@ -96,6 +97,7 @@ ROWS = (
             batch_size=4, steps=9, min_count=1, boundary="sentence",
         ),
         ("embeds_words", "scores"),
+        both=True,
     ),
     Row(glove.Config(dim=12, window=3, epochs=5, min_count=1), ("embeds_words",)),
     Row(ppmi.Config(dim=12, window=3, min_count=1), ("embeds_words",)),
@@ -538,6 +540,8 @@ def test_evaluation(row: Row, world: World, tmp_path: Path) -> None:
         expected |= {
             f"{n}.{s}" for n in ("perplexity", "bits_per_character") for s in config.splits
         }
+        if row.both:
+            expected |= {f"perplexity_backward.{s}" for s in config.splits}
         assert 1 < scores["perplexity.test"].value < scores["perplexity.test"].baselines[0].value
         # Training judges held-out text by the same full estimator.
         stats = world.runner.store.manifest(model).stats
