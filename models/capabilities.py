@@ -80,7 +80,7 @@ class ReadsOn(Protocol):
 
 
 @runtime_checkable
-class ScoresBackward(Scores, Protocol):
+class ScoresBackward(Protocol):
     """May give the probability of text read from its end."""
 
     @property

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from models import (
     class_ngram,
+    elmo,
     fasttext,
     glove,
     imported,
@@ -31,6 +32,7 @@ FamilyConfig = Annotated[
     | fasttext.Config
     | nplm.Config
     | rnnlm.Config
+    | elmo.Config
     | glove.Config
     | ppmi.Config,
     Field(discriminator="family"),
@@ -44,6 +46,7 @@ FAMILIES: tuple[
     | type[fasttext.Config]
     | type[nplm.Config]
     | type[rnnlm.Config]
+    | type[elmo.Config]
     | type[glove.Config]
     | type[ppmi.Config],
     ...,
@@ -54,6 +57,7 @@ FAMILIES: tuple[
     fasttext.Config,
     nplm.Config,
     rnnlm.Config,
+    elmo.Config,
     glove.Config,
     ppmi.Config,
 )

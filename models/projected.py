@@ -20,6 +20,7 @@ Shapes: ``T`` steps, ``B`` sequences, ``D`` inputs, ``H`` cells, ``R`` projected
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -93,6 +94,57 @@ class Projected(nn.Module):
             (self.clip_cell, self.clip_state),
         )
         return states, (h, c)
+
+
+class ResidualStack(nn.Module):
+    """Layers of one direction; above the first, what goes in is added to what comes out."""
+
+    def __init__(
+        self,
+        units: int,
+        cells: int,
+        layers: int,
+        *,
+        clip_cell: float = 0.0,
+        clip_state: float = 0.0,
+    ) -> None:
+        super().__init__()
+        clips = {"clip_cell": clip_cell, "clip_state": clip_state}
+        self.layers = nn.ModuleList(Projected(units, cells, units, **clips) for _ in range(layers))
+
+    def __iter__(self) -> Iterator[Projected]:
+        for layer in self.layers:
+            assert isinstance(layer, Projected)
+            yield layer
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """See ``Projected.initialize``."""
+        for layer in self:
+            layer.initialize(generator)
+
+    def start(self, sequences: int) -> State:
+        """The state before anything, layer by layer."""
+        return tuple(part for layer in self for part in layer.start(sequences))
+
+    def forward(
+        self, x: Tensor, state: State, keep: Tensor | None = None, dropout: float = 0.0
+    ) -> tuple[list[Tensor], State]:
+        """(T, B, R) -> what comes out of each layer, (T, B, R), and the last state.
+
+        Args:
+            x: inputs.
+            state: before the first step, layer by layer.
+            keep: see ``models.recurrent.Recurrent.forward``.
+            dropout: the share left out of what goes into a layer, and so of what is added.
+        """
+        found, after = list[Tensor](), list[Tensor]()
+        for k, layer in enumerate(self):
+            x = F.dropout(x, dropout)
+            states, own = layer(x, state[2 * k : 2 * k + 2], keep)
+            x = states + x if k else states
+            found.append(x)
+            after += own
+        return found, tuple(after)
 
 
 class _Projected(torch.autograd.Function):

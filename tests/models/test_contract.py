@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from models import class_ngram, fasttext, glove, ngram, nplm, ppmi, rnnlm, word2vec
+from models import class_ngram, elmo, fasttext, glove, ngram, nplm, ppmi, rnnlm, word2vec
 from models.capabilities import EmbedsWords, Grows, Predicts, Scores
 from models.families import FAMILIES, FamilyConfig
 from models.family import (
@@ -97,6 +97,15 @@ ROWS = (
             batch_size=4, steps=9, min_count=1, boundary="sentence",
         ),
         ("embeds_words", "scores"),
+        both=True,
+    ),
+    Row(
+        elmo.Config(
+            cells=16, units=8, char_embedding=4, widths=(1, 2, 3), filters=(4, 6, 8), highways=1,
+            batch_size=4, steps=9, min_count=1, noise=20,
+        ),
+        ("embeds_words", "scores"),
+        open=True,
         both=True,
     ),
     Row(glove.Config(dim=12, window=3, epochs=5, min_count=1), ("embeds_words",)),
@@ -485,13 +494,15 @@ def test_a_text_grows_by_what_its_continuation_scores(row: Row, world: World) ->
     begun = [[], ["the", "king"], [UNSEEN], ["a", "cat", "finds", "nothing", "!", "a"]]
     decoder = model.decoder(Sentences.of(model.vocabulary, begun))
     words = ["sees", UNSEEN, "the", "cat"]
+    # A text grows by entries of the vocabulary, of which one stands for all unknown words.
+    grown = [model.vocabulary.entries[i] for i in model.vocabulary.ids(words)]
     for length in range(3):
         log_probs = decoder.log_probs()
         assert log_probs.shape == (len(begun), len(model.vocabulary))
         assert np.isneginf(log_probs[:, model.vocabulary.reserved.index("<s>")]).all()
         np.testing.assert_allclose(np.exp(log_probs).sum(axis=1), 1, atol=1e-6)
         for text, (found, context) in enumerate(zip(log_probs, begun, strict=True)):
-            texts = [[*context, *words[text : text + 1] * length, word] for word in words]
+            texts = [[*context, *grown[text : text + 1] * length, word] for word in words]
             scored = [model.log_prob(Sentences.of(model.vocabulary, [t]))[-2] for t in texts]
             np.testing.assert_allclose(found[model.vocabulary.ids(words)], scored, atol=1e-6)
         decoder.append(model.vocabulary.ids(words))
@@ -547,6 +558,8 @@ def test_evaluation(row: Row, world: World, tmp_path: Path) -> None:
         stats = world.runner.store.manifest(model).stats
         if "heldout_perplexity" in stats:
             found = scores["perplexity.valid"].value
+            if row.both:  # the mean of both directions
+                found = math.sqrt(found * scores["perplexity_backward.valid"].value)
             assert found == pytest.approx(float(stats["heldout_perplexity"]), rel=0.01)
     if "embeds_words" in row.can:
         expected |= {"similarity.pairs", "analogy.questions", "analogy.questions.3cosmul"}

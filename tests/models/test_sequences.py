@@ -118,6 +118,24 @@ def test_scores_do_not_depend_on_what_is_read_beside(documents: list[list[list[i
     )
 
 
+@given(texts, st.booleans())
+@settings(deadline=None)
+def test_states_are_those_right_after_an_example_is_read(
+    documents: list[list[list[int]]], backward: bool
+) -> None:
+    text = Sequences(Examples.over(text_of(documents), 1, "document"), backward)
+    found = sequences.states(Sums(), text, 1)[:, 0]
+    expected = list[float]()
+    for document in documents:
+        words = [w for s in document for w in [*s, END]]
+        own, read = [np.nan] * len(words), range(len(words) - 1)
+        s = float(START)
+        for i in reversed(read) if backward else read:
+            own[i] = s = 0.5 * s + words[i]
+        expected += own
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 def test_a_long_unit_is_scored_in_pieces_that_have_warmed_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

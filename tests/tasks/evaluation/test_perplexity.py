@@ -213,6 +213,33 @@ def test_perplexities_on_other_terms_do_not_compare(key: str, value: object, why
     assert why in incomparable(score, other)
 
 
+@dataclass(frozen=True, eq=False)
+class BothWays(Scorer):
+    """A model that reads in both directions, or backward alone."""
+
+    directions: tuple[str, ...] = ("forward", "backward")
+    log_prob_backward: Callable[[Sentences], np.ndarray] | None = None
+
+
+def test_a_direction_has_a_score_of_its_own_and_they_never_compare() -> None:
+    ahead = fixed({"a": 3, "b": 1}, **HALVES)
+    back = lambda sentences: ahead.log_prob(sentences) * 2  # noqa: E731
+    both = BothWays(ahead.vocabulary, ahead.log_prob, log_prob_backward=back)
+    plain = measure("test", ahead, tokens(TEXT), source="same")
+    *scores, backward = measure("test", both, tokens(TEXT), source="same")
+    assert scores == list(plain)
+    assert backward.name == "perplexity_backward.test"
+    assert backward.value == pytest.approx(scores[0].value ** 2)
+    assert backward.details["direction"] == "right to left"
+    assert "right to left" in backward.policy
+    only = BothWays(ahead.vocabulary, back, directions=("backward",), log_prob_backward=back)
+    score, bits = measure("test", only, tokens(TEXT), source="same")
+    assert score.name == "perplexity.test"
+    assert score.value == pytest.approx(backward.value)
+    for ours, theirs in ((score, plain[0]), (bits, plain[1])):
+        assert "different directions" in incomparable(ours, theirs)
+
+
 def test_a_score_is_never_nan_and_an_undefined_one_says_why() -> None:
     with pytest.raises(ValueError, match="undefined score is None"):
         Score("x", math.nan, "perplexity", 1, 1, "tokens", "")
