@@ -5,7 +5,7 @@ Shapes: ``S`` sentences or texts, ``N`` tokens or words, ``D`` width, ``V`` voca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -46,6 +46,19 @@ class HasTables(Protocol):
         ...
 
 
+LayerName = Literal["before-highway", "after-highway"]
+"""A layer that has a vector for a word: what filters find in its characters, or the last one."""
+
+
+@runtime_checkable
+class HasWordLayers(Protocol):
+    """Makes the vector of any word in layers, which may be chosen from (``models.tables``)."""
+
+    def word_layers(self) -> Mapping[LayerName, Callable[[Sequence[str]], FloatArray]]:
+        """For each layer, from the input up, what gives N words their (N, D) float32 vectors."""
+        ...
+
+
 @runtime_checkable
 class Scores(Protocol):
     """Gives the probability of text."""
@@ -53,7 +66,8 @@ class Scores(Protocol):
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
         """Log-probabilities in nats, left to right, each sentence conditioned on its start alone.
 
-        A model that ``ReadsOn`` also sees the sentences before in the document.
+        A model that ``ReadsOn`` also sees the sentences before in the document. One that
+        ``ReadsBackward`` gives them right to left; the number of ``</s>`` is then that of a begin.
 
         Args:
             sentences: S sentences with N tokens, under the model's vocabulary.
@@ -80,22 +94,32 @@ class ReadsOn(Protocol):
 
 
 @runtime_checkable
-class ScoresBackward(Protocol):
-    """May give the probability of text read from its end."""
+class ReadsBackward(Protocol):
+    """May read a text from its end."""
 
     @property
-    def directions(self) -> Sequence[Literal["forward", "backward"]]:
-        """In which it reads; ``log_prob`` is that of the first, and so may be a backward one."""
+    def reads_backward(self) -> bool:
+        """Whether ``log_prob`` gives each token what it is worth after those behind it."""
+        ...
+
+
+@runtime_checkable
+class ScoresBackward(Protocol):
+    """May give the probability of a text read from its end, besides that read from its start."""
+
+    @property
+    def scores_backward(self) -> bool:
+        """Whether it does."""
         ...
 
     def log_prob_backward(self, sentences: Sentences) -> NDArray[np.float64]:
-        """As ``log_prob``, each token conditioned on what is behind it in its unit.
+        """As ``Scores.log_prob``, each token given what is behind it in its sentence.
 
-        A unit is a sentence, or a document for a model that ``ReadsOn``. The last number of a unit
-        is that of its beginning, so that all of its numbers together are those of the unit.
+        Of a model that ``ReadsOn`` it is what is behind it in its document. The last number of what
+        is read together is that of its beginning.
 
         Raises:
-            ValueError: it does not read backward.
+            ValueError: it does not score backward.
         """
         ...
 

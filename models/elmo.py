@@ -44,7 +44,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
-from models import sequences
 from models.capabilities import Decoder
 from models.char_cnn import CharCnn
 from models.characters import Characters, by_form, forms_of
@@ -64,7 +63,14 @@ from models.family import (
 from models.losses import Noise
 from models.output import Output, draw_noise, frequencies
 from models.projected import ResidualStack
-from models.sequences import Reader, Sequences, in_double
+from models.sequences import (
+    Reader,
+    Sequences,
+    in_double,
+    read_batches,
+    read_log_prob,
+    read_states,
+)
 from models.streams import Streams
 from models.text import Sentences, Tokens
 from models.vocabulary import LM_RESERVED, Vocabulary
@@ -72,8 +78,7 @@ from models.vocabulary import LM_RESERVED, Vocabulary
 Batch = tuple[Tensor, ...]
 """(U,) distinct forms, (U, W) their characters; for each direction (T, B) which of them is read,
 (T, B) targets; of the sampled softmax also what makes a ``Noise``."""
-Direction = Literal["forward", "backward"]
-DIRECTIONS: tuple[Direction, ...] = ("forward", "backward")
+DIRECTIONS = ("forward", "backward")
 WORDS_AT_ONCE = 2048
 """Words whose vectors are made at a time when they are asked for."""
 
@@ -316,7 +321,7 @@ class Elmo(nn.Module):
         spelt = Examples.of(text, forms, 1, config.boundary)
         directions = [Sequences(examples, d == "backward", spelt) for d in DIRECTIONS]
         weights = self._noise_weights(text)
-        every = sequences.batches(directions, self._layout(text), config.batch_size, 0, plan)
+        every = read_batches(directions, self._layout(text), config.batch_size, 0, plan)
         for number, batch in enumerate(every, plan.start):
             read, targets = torch.stack(batch[::2]), torch.stack(batch[1::2])
             distinct, places = torch.unique(read, return_inverse=True)
@@ -376,9 +381,9 @@ class Elmo(nn.Module):
         return self._log_prob(sentences, 0)
 
     @property
-    def directions(self) -> tuple[Direction, ...]:
-        """See ``models.capabilities.ScoresBackward``."""
-        return DIRECTIONS
+    def scores_backward(self) -> bool:
+        """It has a backward half besides the forward one."""
+        return True
 
     def log_prob_backward(self, sentences: Sentences) -> NDArray[np.float64]:
         """See ``models.capabilities.ScoresBackward``."""
@@ -386,7 +391,7 @@ class Elmo(nn.Module):
 
     def _log_prob(self, sentences: Sentences, i: int) -> NDArray[np.float64]:
         spelling, texts = self._texts(sentences)
-        return sequences.log_prob(self._half(i, spelling), texts[i])
+        return read_log_prob(self._half(i, spelling), texts[i])
 
     def _texts(self, sentences: Sentences) -> tuple[Tensor, list[Sequences]]:
         """(F, W) the characters of the forms of a text, and the text in each direction."""
@@ -428,7 +433,7 @@ class Elmo(nn.Module):
         found = []
         for i, text in enumerate(texts):
             half = self._half(i, spelling, every_layer=True)
-            states = sequences.states(half, text, len(self.layers) * self.config.units)
+            states = read_states(half, text, len(self.layers) * self.config.units)
             found.append(np.split(np.delete(states, ends, axis=0), len(self.layers), axis=1))
         return [np.concatenate(both, axis=1) for both in zip(*found, strict=True)]
 

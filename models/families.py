@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from models import (
+    char_cnn,
     class_ngram,
     elmo,
     fasttext,
@@ -32,6 +33,7 @@ FamilyConfig = Annotated[
     | fasttext.Config
     | nplm.Config
     | rnnlm.Config
+    | char_cnn.Config
     | elmo.Config
     | glove.Config
     | ppmi.Config,
@@ -46,6 +48,7 @@ FAMILIES: tuple[
     | type[fasttext.Config]
     | type[nplm.Config]
     | type[rnnlm.Config]
+    | type[char_cnn.Config]
     | type[elmo.Config]
     | type[glove.Config]
     | type[ppmi.Config],
@@ -57,6 +60,7 @@ FAMILIES: tuple[
     fasttext.Config,
     nplm.Config,
     rnnlm.Config,
+    char_cnn.Config,
     elmo.Config,
     glove.Config,
     ppmi.Config,

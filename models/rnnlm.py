@@ -36,7 +36,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
-from models import sequences
 from models.capabilities import Decoder, TableName
 from models.examples import START, Boundary, Examples
 from models.family import (
@@ -54,7 +53,7 @@ from models.family import (
 from models.losses import Noise, Objective
 from models.output import AdaptiveOutput, Output, draw_noise, frequencies
 from models.recurrent import GATES, Cell, Reset, Stack, Update
-from models.sequences import Reader, Sequences
+from models.sequences import Reader, Sequences, in_double, n_batches, read_batches, read_log_prob
 from models.streams import Streams, Windows
 from models.text import Sentences, Tokens
 from models.vocabulary import LM_RESERVED, Vocabulary
@@ -311,7 +310,7 @@ class Rnnlm(nn.Module):
 
     def n_batches(self, inputs: Inputs, role: Literal["train", "heldout"] = "train") -> int:
         """Global batches in an epoch."""
-        return sequences.n_batches(self._layout(inputs, role), self.config.batch_size)
+        return n_batches(self._layout(inputs, role), self.config.batch_size)
 
     def batches(self, inputs: Inputs, plan: Plan) -> Iterator[Batch]:
         """This rank's streams, or its share of the windows, of every global batch.
@@ -323,7 +322,7 @@ class Rnnlm(nn.Module):
         directions = [Sequences(examples, d == "backward") for d in config.directions]
         layout = self._layout(inputs, plan.role)
         counts = frequencies(self.vocabulary, text)
-        every = sequences.batches(directions, layout, config.batch_size, config.last, plan)
+        every = read_batches(directions, layout, config.batch_size, config.last, plan)
         for number, batch in enumerate(every, plan.start):
             drawn = list[Tensor]()
             if config.sampled and plan.role == "train":
@@ -406,27 +405,32 @@ class Rnnlm(nn.Module):
         return self._log_prob(sentences, 0)
 
     @property
-    def directions(self) -> tuple[Literal["forward", "backward"], ...]:
-        """See ``models.capabilities.ScoresBackward``."""
-        return self.config.directions
+    def scores_backward(self) -> bool:
+        """Whether it has a backward half besides the forward one."""
+        return self.config.direction == "both"
 
     def log_prob_backward(self, sentences: Sentences) -> NDArray[np.float64]:
         """See ``models.capabilities.ScoresBackward``."""
-        if "backward" not in self.directions:
-            raise ValueError("the model reads forward only")
-        return self._log_prob(sentences, self.directions.index("backward"))
+        if not self.scores_backward:
+            raise ValueError("only a model of both directions scores backward besides")
+        return self._log_prob(sentences, 1)
 
     def _log_prob(self, sentences: Sentences, i: int) -> NDArray[np.float64]:
         """By the stack of a numbered direction."""
         examples = Examples.over(sentences, 1, self.config.boundary)
-        model = sequences.in_double(self)
+        model, backward = in_double(self), self.config.directions[i] == "backward"
         model.stacks = nn.ModuleList([model.stacks[i]])
-        return sequences.log_prob(model, Sequences(examples, self.directions[i] == "backward"))
+        return read_log_prob(model, Sequences(examples, backward))
 
     @property
     def reads_on(self) -> bool:
         """Whether the state is kept over the start of a sentence."""
         return self.config.boundary == "document"
+
+    @property
+    def reads_backward(self) -> bool:
+        """Whether probabilities are right to left."""
+        return self.config.direction == "backward"
 
     def decoder(self, prefixes: Sentences) -> Decoder:
         """See ``models.capabilities.Predicts``.
@@ -434,9 +438,9 @@ class Rnnlm(nn.Module):
         Raises:
             ValueError: the model reads backward, so it does not know how a text goes on.
         """
-        if self.config.direction == "backward":
+        if self.reads_backward:
             raise ValueError("a backward model says what comes before a text, not how it goes on")
-        return Reader(sequences.in_double(self), prefixes)
+        return Reader(in_double(self), prefixes)
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, E) float32, the embeddings; NaN for a word that is not in the vocabulary."""

@@ -91,7 +91,7 @@ class Sequences:
 # --- training -----------------------------------------------------------------------------------
 
 
-def batches(
+def read_batches(
     directions: list[Sequences], layout: Streams | Windows, size: int, last: int, plan: Plan
 ) -> Iterator[tuple[Tensor, ...]]:
     """This rank's part of the batches of an epoch.
@@ -162,7 +162,7 @@ def in_double(model: Module) -> Module:
     return copy.deepcopy(model, {id(vocabulary): vocabulary}).double().eval()
 
 
-def log_prob(model: Reads, text: Sequences) -> NDArray[np.float64]:
+def read_log_prob(model: Reads, text: Sequences) -> NDArray[np.float64]:
     """(N + S,) nats of every example of a text, given the words of its unit before (behind) it."""
     result = np.full(len(text.examples), np.nan)
     with torch.inference_mode():
@@ -178,7 +178,7 @@ def log_prob(model: Reads, text: Sequences) -> NDArray[np.float64]:
     return result
 
 
-def states(model: Reads, text: Sequences, width: int) -> NDArray[np.float32]:
+def read_states(model: Reads, text: Sequences, width: int) -> NDArray[np.float32]:
     """(N + S, D) the hidden states of a model where it has just read each example of a text.
 
     The last example of a unit, a sentence end that is predicted but never read, has NaN.

@@ -207,6 +207,17 @@ def neighbours_table(answer: Mapping[str, Ranking]) -> RenderableType:
     return Fitting((columns, Group(*singly)))
 
 
+def beside_tables(answers: Mapping[str, Mapping[str, Ranking]]) -> RenderableType:
+    """Neighbours by some vectors of a model and by others: a table a word, a column a choice."""
+    asked = next(iter(answers.values()), {})
+    return Group(
+        *(
+            neighbours_table({f"{word}, {choice}": answers[choice][word] for choice in answers})
+            for word in asked
+        )
+    )
+
+
 def _ranked(item: tuple[str, float]) -> Text:
     return Text.assemble(item[0], (f" {item[1]:.3f}", "dim"))
 

@@ -54,17 +54,19 @@ Model = Annotated[
 
 
 class Vectors(enum.StrEnum):
-    """The tables of word vectors that a model may have."""
+    """The word vectors that a model may have: tables of them, or layers that make them."""
 
     own = "own"
     input = "input"
     output = "output"
     sum = "sum"
+    before_highway = "before-highway"
+    after_highway = "after-highway"
 
 
 WhichVectors = Annotated[
     Vectors,
-    typer.Option("--vectors", help="Of a model with two tables: which, or both added"),
+    typer.Option("--vectors", help="Of a model with several: which; sum is input and output"),
 ]
 
 

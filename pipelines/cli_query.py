@@ -50,6 +50,10 @@ def neighbours(
     words: Annotated[list[str], typer.Argument(help="Words, or sums: 'king - boy + girl'")],
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours of each")] = 10,
     vectors: WhichVectors = Vectors.own,
+    beside: Annotated[
+        Vectors | None,
+        typer.Option("--beside", help="Other vectors of the model, whose answers stand beside"),
+    ] = None,
     approximate: Annotated[
         bool, typer.Option("--approximate", help="Search by a graph, which may miss some")
     ] = False,
@@ -59,7 +63,8 @@ def neighbours(
 ) -> None:
     """The words whose vectors are nearest, to a word or to a signed sum of words.
 
-    A sign counts as one between spaces; a word may have a weight: 'paris - 0.5 * france'.
+    A sign counts as one between spaces; a word may have a weight: 'paris - 0.5 * france'. A model
+    that reads characters has two layers: --vectors before-highway --beside after-highway.
     """
     settings, console = begin(verbose)
     from pipelines import answers
@@ -71,7 +76,12 @@ def neighbours(
     opened = open_model(model, settings.tracking_uri)
     told = tell if approximate else None
     answer = answers.neighbours(opened, words, k, vectors.value, told)
-    print_json(answer) if as_json else out().print(answers.neighbours_table(answer))
+    if beside is None:
+        print_json(answer) if as_json else out().print(answers.neighbours_table(answer))
+        return
+    other = answers.neighbours(opened, words, k, beside.value, told)
+    both = {vectors.value: answer, beside.value: other}
+    print_json(both) if as_json else out().print(answers.beside_tables(both))
 
 
 @query.command()

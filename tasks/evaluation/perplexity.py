@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capabilities import ReadsOn, Scores, ScoresBackward
+from models.capabilities import ReadsBackward, ReadsOn, Scores, ScoresBackward
 from models.family import Model, Progress
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import BOS, EOS, Vocabulary
@@ -199,6 +199,12 @@ def reads_on(model: Model) -> bool:
     return isinstance(model, ReadsOn) and model.reads_on
 
 
+def direction_of(model: Model) -> str:
+    """In which direction a model reads; see ``models.capabilities.ReadsBackward``."""
+    backward = isinstance(model, ReadsBackward) and model.reads_backward
+    return BACKWARD if backward else FORWARD
+
+
 def chunks(text: Sentences, size: int, *, whole: bool = False) -> Iterator[tuple[Sentences, int]]:
     """Runs of whole sentences with at least ``size`` tokens, and the index of their first token.
 
@@ -279,17 +285,16 @@ def measure(
     """
     if not isinstance(model, Scores):
         raise TypeError(f"{type(model).__name__} gives no probability of text")
-    vocabulary, direction = model.vocabulary, direction_of(model)
+    vocabulary = model.vocabulary
     heard, crosses = Heard(model.log_prob), reads_on(model)
     sums = tally(heard, vocabulary, text, progress, whole=crosses)
     base = tally(unigram(vocabulary, train) if train else uniform(vocabulary), vocabulary, text)
-    terms = {**terms_of(vocabulary, crosses, direction), "text": source}
-    made = _Made(split, terms, base, trained=train is not None)
+    made = _Made(split, {**terms_of(model), "text": source}, base, trained=train is not None)
     scores = [made.perplexity("perplexity", sums, heard), made.bits(sums)]
-    if direction == FORWARD and isinstance(model, ScoresBackward) and len(model.directions) > 1:
+    if isinstance(model, ScoresBackward) and model.scores_backward:
         back = Heard(model.log_prob_backward)
         sums = tally(back, vocabulary, text, progress, whole=crosses)
-        made = replace(made, terms={**terms, "direction": BACKWARD})
+        made = replace(made, terms={**made.terms, "direction": BACKWARD})
         scores.append(made.perplexity("perplexity_backward", sums, back))
     return tuple(scores)
 
@@ -356,20 +361,15 @@ def _baseline(value: float | None, trained: bool) -> Baseline:
     return Baseline("uniform", value, "every entry but <s> equally likely")
 
 
-def direction_of(model: Model) -> str:
-    """In which a model's ``log_prob`` reads; see ``models.capabilities.ScoresBackward``."""
-    backward = isinstance(model, ScoresBackward) and model.directions[0] == "backward"
-    return BACKWARD if backward else FORWARD
-
-
-def terms_of(vocabulary: Vocabulary, crosses: bool, direction: str) -> dict[str, Any]:
+def terms_of(model: Model) -> dict[str, Any]:
     """On what terms a figure is: two perplexities compare only on the same."""
+    vocabulary = model.vocabulary
     return {
         "vocabulary": vocabulary.hash,
         "vocabulary_entries": len(vocabulary),
-        "direction": direction,
+        "direction": direction_of(model),
         "sentence_ends_counted": True,
-        "context_crosses_sentences": crosses,
+        "context_crosses_sentences": reads_on(model),
         "unknown_policy": "scored as <unk>",
         "spelling": "in bits a character: unknown words spelt at 8 bits a UTF-8 byte and their end",
     }

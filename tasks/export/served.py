@@ -60,10 +60,10 @@ class Pretrained(PythonModel):
     =================  ==============  ===========================================================
 
     More ``params``: ``k``, how many neighbours or answers (10); ``method`` of analogies, "3cosadd"
-    or "3cosmul"; ``vectors``, which of the model's tables answers, "own", "input", "output" or
-    "sum". Of generate: ``length`` (50), words to make at most; ``seed`` (1), row i depends on it
-    and on i alone; ``temperature`` (1.0), ``top_k``, ``top_p`` (1.0); ``unknown`` (False), whether
-    ``<unk>`` may be made.
+    or "3cosmul"; ``vectors``, which of the model's vectors answer: "own", "input", "output", "sum",
+    "before-highway" or "after-highway". Of generate: ``length`` (50), words to make at most;
+    ``seed`` (1), row i depends on it and on i alone; ``temperature`` (1.0), ``top_k``, ``top_p``
+    (1.0); ``unknown`` (False), whether ``<unk>`` may be made.
 
     An answer about a word that the model does not know is None. ``tokens``, ``words`` and
     ``others`` are lists of strings; ``text``, one sentence as a string, is taken only where the

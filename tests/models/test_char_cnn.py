@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.char_cnn import CharCnn, Highway
-from models.characters import BEGIN, END, PAD, RESERVED
+from models.char_cnn import CharCnn, CharLm, Config, Highway
+from models.characters import BEGIN, END, PAD, RESERVED, forms_of
+from models.family import Inputs, Plan
+from models.tables import choices
+from models.text import Sentences
+from models.word_vectors import WordVectors
+from tests.models.test_nplm import SENTENCES, inputs, one_thread
+from tests.models.test_rnnlm import documents
+
+__all__ = ["one_thread"]
 
 LETTERS = 20
 SIZES = (0, 1, 2, 3, 5, 8, 12, 300)
@@ -137,4 +146,203 @@ def test_analytic_against_numeric_gradients_of_the_encoder(activation: Any) -> N
         summed: Tensor = (model(words) * slope).sum()
         return summed
 
-    assert torch.autograd.gradcheck(loss, tuple(model.parameters()), atol=1e-5)
+    assert torch.autograd.gradcheck(loss, tuple(model.parameters()), fast_mode=True)
+
+
+# --- the language model -----------------------------------------------------------------------
+
+SMALL = Config(
+    char_embedding=3, widths=(1, 2, 4), filters=(3, 4, 4), highways=2, layers=2, units=6,
+    dropout=0.0, batch_size=3, steps=4, min_count=2, character_min_count=1,
+)  # fmt: skip
+RARE = ["zebra", "zebras", "x" * 300, "\u0416\u0416", ""]
+
+
+def built(config: Config, given: Inputs | None = None) -> CharLm:
+    """A model whose weights are larger than at the start, so that all of them count."""
+    model = config.build(given or inputs(min_count=2), seed=3)
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0.0, 0.5, generator=generator)
+    return model.double()
+
+
+def epoch(model: CharLm, given: Inputs, world: int = 1) -> tuple[float, int]:
+    """The summed objective and the predictions of an epoch, over all ranks, without learning."""
+    total, scored = 0.0, 0
+    for rank in range(world):
+        carried: tuple[Tensor, ...] = ()
+        for batch in model.batches(given, Plan(1, rank=rank, world=world)):
+            output = model(batch, *carried)
+            carried = output.carried
+            total, scored = total + float(output.nll_sum), scored + output.n_scored
+    return total, scored
+
+
+def test_the_published_sizes() -> None:
+    small = Config()
+    assert small.filters == tuple(25 * w for w in small.widths)
+    assert sum(small.filters) == 525
+    widths = tuple(range(1, 8))
+    large = Config(
+        widths=widths, filters=tuple(min(200, 50 * w) for w in widths), highways=2, units=650
+    )
+    assert sum(large.filters) == 1100
+    # Kim et al. (2015), table 3: 5 and 19 million with a vocabulary of 10,000.
+    assert round(small.n_weights(10_000) / 1e6) == 5
+    assert round(large.n_weights(10_000) / 1e6) == 19
+    model = built(SMALL)
+    characters = model.encoder.C.numel()
+    found = sum(p.numel() for p in model.parameters()) - characters
+    assert SMALL.n_weights(len(model.vocabulary)) == found
+    assert characters == 3 * (len(model.characters) - 1)
+
+
+def test_probabilities_against_torch() -> None:
+    """Each word encoded alone as it is written, read by torch's LSTM."""
+    model = built(SMALL)
+    theirs = nn.LSTM(11, 6, 2).double()
+    with torch.no_grad():
+        for k in range(2):
+            for ours, name in ((model.stack[k].W, "weight_ih"), (model.stack[k].U, "weight_hh"),
+                               (model.stack[k].b, "bias_ih")):  # fmt: skip
+                getattr(theirs, f"{name}_l{k}").copy_(ours)
+            getattr(theirs, f"bias_hh_l{k}").zero_()
+    said = [["the", "zebra", "sat"], [], RARE, ["zebras"]]
+    found = model.log_prob(Sentences.of(model.vocabulary, said))
+    at, marks = 0, torch.from_numpy(model.characters.spell(model.vocabulary, 50))
+    for sentence in said:
+        spelt = [marks[1]]
+        for word in sentence:
+            spelt.append(torch.from_numpy(model.characters.encode([word], width=52))[0])
+        x = torch.cat([model.encoder(word[None]) for word in spelt])
+        states, _ = theirs(x[:, None])
+        assert model.output.W is not None
+        logits = states[:, 0] @ model.output.W.t() + model.output.b
+        logits[:, 1] = -torch.inf
+        ids = [*model.vocabulary.ids(sentence).tolist(), 2]
+        expected = torch.log_softmax(logits, 1)[torch.arange(len(ids)), ids].detach()
+        np.testing.assert_allclose(found[at : at + len(ids)], expected, rtol=0, atol=1e-12)
+        at += len(ids)
+
+
+def test_what_is_read_is_the_spelling_also_of_what_is_predicted_as_unknown() -> None:
+    model = built(SMALL)
+    said = [["the", word, "sat"] for word in RARE]
+    sentences = Sentences.of(model.vocabulary, said)
+    assert (sentences.ids.reshape(-1, 3)[:, 1] == 0).all()
+    found = model.log_prob(sentences).reshape(len(RARE), 4)
+    assert np.allclose(found[:, :2], found[0, :2], rtol=0, atol=1e-12)  # predicted alike
+    assert len(set(found[:, 2].round(9))) == len(RARE)  # read each for itself
+    # A word is cut after so many characters.
+    cut = model.log_prob(Sentences.of(model.vocabulary, [["the", "x" * 50 + "tail", "sat"]]))
+    np.testing.assert_allclose(cut, found[2], rtol=0, atol=1e-12)
+    # Ids alone: all are <unk>, as in a text where somebody has merged words.
+    bare = replace(sentences, written=None, forms=())
+    merged = Sentences.of(model.vocabulary, [["the", "<unk>", "sat"]] * len(RARE))
+    assert np.array_equal(model.log_prob(bare), model.log_prob(merged))
+
+
+@pytest.mark.parametrize("boundary", ["sentence", "document"])
+def test_an_epoch_in_one_stream_is_the_probability_of_the_text(boundary: Any) -> None:
+    given = documents(inputs([*SENTENCES, RARE], partitions=2, min_count=2))
+    model = built(replace(SMALL, batch_size=1, boundary=boundary), given)
+    total, scored = epoch(model, given)
+    said = [model.log_prob(text) for text in given.tokens().under(model.vocabulary)]
+    assert scored == sum(len(s) for s in said)
+    assert total == pytest.approx(-float(np.concatenate(said).sum()), abs=1e-9)
+
+
+def test_ranks_share_out_the_streams_and_nothing_changes() -> None:
+    given = documents(inputs(min_count=2))
+    for streams in (5, 1000):  # the latter are more than there are words
+        model = built(replace(SMALL, batch_size=streams), given)
+        once = epoch(model, given)
+        for world in (2, 7):
+            assert epoch(model, given, world) == pytest.approx(once, abs=1e-9)
+
+
+def test_each_distinct_word_of_a_batch_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = inputs([["the", "zebra", "the", "the"], ["zebra", "the"]] * 3)
+    model = built(replace(SMALL, batch_size=4, steps=5), given)
+    rows = list[int]()
+    maxima = CharCnn._maxima
+
+    def counted(self: CharCnn, spelling: Tensor, sizes: Tensor) -> Tensor:
+        rows.append(len(spelling))
+        return maxima(self, spelling, sizes)
+
+    monkeypatch.setattr(CharCnn, "_maxima", counted)
+    batches = list(model.batches(given, Plan(1)))
+    assert epoch(model, given)[1] == 24
+    assert rows == [len(distinct) for distinct, *_ in batches]
+    assert rows == [3, 2]  # <s> the zebra for twenty predictions, <s> the for four
+    rows.clear()
+    model.log_prob(Sentences.of(model.vocabulary, [["the", "zebra"]] * 9))
+    assert rows == [3]
+
+
+def test_analytic_against_numeric_gradients() -> None:
+    given = documents(inputs(min_count=2))
+    model = built(SMALL, given)
+    batches = list(model.batches(given, Plan(1)))[:2]
+    carried = model(batches[0]).carried
+    model(batches[1], *carried).objective.backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        flat, slope = parameter.data.view(-1), parameter.grad.view(-1)
+        for i in {0, len(flat) // 2, int(slope.abs().argmax())}:
+            ends = []
+            for step in (1e-5, -1e-5):
+                flat[i] += step
+                ends.append(model(batches[1], *carried).objective.item())
+                flat[i] -= step
+            assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(float(slope[i]), rel=1e-4, abs=1e-6)
+
+
+# --- vectors ----------------------------------------------------------------------------------
+
+
+def test_any_word_has_vectors_before_and_after_the_highway_layers() -> None:
+    model = built(SMALL)
+    assert choices(model) == ("own", "before-highway", "after-highway")
+    words = [*RARE, "the", "<unk>"]
+    before, after = (embed(words) for embed in model.word_layers().values())
+    assert before.dtype == after.dtype == np.float32
+    assert before.shape == after.shape == (7, 11)
+    assert np.isfinite(before).all()
+    assert np.isfinite(after).all()
+    assert np.array_equal(model.word_vectors(words), after)
+    with torch.no_grad():
+        x = torch.from_numpy(before).double()
+        for layer in model.encoder.highways:
+            x = layer(x)
+    np.testing.assert_allclose(x.numpy(), after, rtol=1e-5, atol=1e-5)
+    forms = forms_of(model.vocabulary, [])
+    spelling = torch.from_numpy(model.characters.spell(forms, 50))
+    with torch.no_grad():
+        read = model.encoder(spelling[[model.vocabulary.id("the")]])
+    np.testing.assert_allclose(read[0].numpy(), after[5], rtol=1e-6, atol=1e-6)
+
+
+def test_neighbours_before_and_after_are_those_of_the_layers() -> None:
+    model = built(SMALL)
+    words = model.vocabulary.words
+    for choice, embed in model.word_layers().items():
+        asked = WordVectors(model, choice)
+        assert asked.knows("looooook")
+        table = np.asarray(embed([*words, "looooook"]), np.float64)
+        table /= np.linalg.norm(table, axis=1, keepdims=True)
+        cosines = table[:-1] @ table[-1]
+        best = np.argsort(-cosines)[:5]
+        found = asked.most_similar(["looooook"], k=5)
+        assert [word for word, _ in found] == [words[i] for i in best]
+        np.testing.assert_allclose([c for _, c in found], cosines[best], atol=1e-5)
+
+
+def test_settings_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"6 widths .* for 2"):
+        Config(filters=(3, 4))
+    with pytest.raises(ValueError, match="width 6 is wider than any word"):
+        Config(longest=3)

@@ -20,7 +20,18 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from models import class_ngram, elmo, fasttext, glove, ngram, nplm, ppmi, rnnlm, word2vec
+from models import (
+    char_cnn,
+    class_ngram,
+    elmo,
+    fasttext,
+    glove,
+    ngram,
+    nplm,
+    ppmi,
+    rnnlm,
+    word2vec,
+)
 from models.capabilities import EmbedsWords, Grows, Predicts, Scores
 from models.families import FAMILIES, FamilyConfig
 from models.family import (
@@ -98,6 +109,14 @@ ROWS = (
         ),
         ("embeds_words", "scores"),
         both=True,
+    ),
+    Row(
+        char_cnn.Config(
+            char_embedding=4, widths=(1, 2, 3), filters=(4, 6, 8), highways=2, layers=1, units=8,
+            batch_size=4, steps=9, min_count=1,
+        ),
+        ("embeds_words", "scores"),
+        open=True,
     ),
     Row(
         elmo.Config(

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from pipelines.answers import (
+    beside_tables,
     neighbours_table,
     rank_line,
     ranking_table,
@@ -75,6 +76,21 @@ def test_neighbours_are_whole_words_whatever_they_look_like(width: int) -> None:
     assert "…" not in text
     assert "..." not in text
     assert "[bold]  " in shown(ranking_table(answer["sea"]), width)
+
+
+def test_two_layers_stand_side_by_side_a_table_a_word() -> None:
+    answers = {
+        "before-highway": {"looook": [("look", 0.9), ("cook", 0.8)], "his": [("hhs", 0.7)]},
+        "after-highway": {"looook": [("look", 0.6)], "his": [("this", 0.5)]},
+    }
+    lines = [line.split() for line in shown(beside_tables(answers), 80).splitlines()]
+    assert lines == [
+        ["looook,", "before-highway", "looook,", "after-highway"],
+        ["look", "0.900", "look", "0.600"],
+        ["cook", "0.800"],
+        ["his,", "before-highway", "his,", "after-highway"],
+        ["hhs", "0.700", "this", "0.500"],
+    ]
 
 
 def test_a_rank_is_a_line() -> None:

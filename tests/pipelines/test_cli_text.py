@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from models.char_cnn import Config as CharCnnConfig
 from models.word2vec import Config as Word2vecConfig
 from tests.pipelines.conftest import Cli
 from tests.tasks.speaking import NGRAM, speaking, trained, write_folder
@@ -19,7 +20,12 @@ from tests.tasks.trained import sentences
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Models as they are pulled, by name."""
     folder = tmp_path_factory.mktemp("models")
-    models = {**speaking(), "vectors": trained(Word2vecConfig(dim=4, min_count=1))}
+    characters = CharCnnConfig(widths=(1, 2, 3), filters=(4, 8, 8), units=8, min_count=1)
+    models = {
+        **speaking(),
+        "vectors": trained(Word2vecConfig(dim=4, min_count=1)),
+        "characters": trained(characters),
+    }
     return {name: str(write_folder(folder / name, model)) for name, model in models.items()}
 
 
@@ -165,3 +171,25 @@ def test_registered_models_are_held_against_each_other_on_a_split(
     assert (pulled.code, "no score of it on the split 'test'" in pulled.err) == (2, True)
     unknown = cli("evaluate", "held-two/1", "--split", "tset")
     assert (unknown.code, "no score of it on the split 'tset'" in unknown.err) == (2, True)
+
+
+def test_neighbours_of_a_made_up_word_before_and_after_the_highway(
+    folders: dict[str, str], cli: Cli
+) -> None:
+    layers = ("--vectors", "before-highway", "--beside", "after-highway")
+    asked = ("query", "neighbours", folders["characters"], "rivver", "cat", "-k", "3")
+    both = json.loads(cli(*asked, *layers, "--json").out)
+    assert list(both) == ["before-highway", "after-highway"]
+    for choice, found in both.items():
+        assert list(found) == ["rivver", "cat"]
+        alone = json.loads(cli(*asked, "--vectors", choice, "--json").out)
+        assert found == alone
+        assert len(found["rivver"]) == 3
+    assert both["before-highway"]["rivver"][0][0] == "river"
+    assert both["before-highway"] != both["after-highway"]
+    shown = cli(*asked, *layers).out
+    assert "rivver, before-highway" in shown
+    assert "cat, after-highway" in shown
+    refused = cli(*asked[:2], folders["vectors"], "cat", "--vectors", "before-highway")
+    assert refused.code == 2
+    assert "choose among own, input, output" in refused.err
