@@ -103,6 +103,27 @@ class ReadsBackward(Protocol):
         ...
 
 
+@runtime_checkable
+class ScoresBackward(Protocol):
+    """May give the probability of a text read from its end, besides that read from its start."""
+
+    @property
+    def scores_backward(self) -> bool:
+        """Whether it does."""
+        ...
+
+    def log_prob_backward(self, sentences: Sentences) -> NDArray[np.float64]:
+        """As ``Scores.log_prob``, each token given what is behind it in its sentence.
+
+        Of a model that ``ReadsOn`` it is what is behind it in its document. The last number of what
+        is read together is that of its beginning.
+
+        Raises:
+            ValueError: it does not score backward.
+        """
+        ...
+
+
 class Decoder(Protocol):
     """A batch of S texts that grow word by word."""
 

@@ -14,6 +14,7 @@ from models import (
     birnn,
     char_cnn,
     class_ngram,
+    elmo,
     fasttext,
     glove,
     imported,
@@ -37,6 +38,7 @@ FamilyConfig = Annotated[
     | char_cnn.Config
     | awd_lstm.Config
     | birnn.Config
+    | elmo.Config
     | glove.Config
     | ppmi.Config,
     Field(discriminator="family"),
@@ -53,6 +55,7 @@ FAMILIES: tuple[
     | type[char_cnn.Config]
     | type[awd_lstm.Config]
     | type[birnn.Config]
+    | type[elmo.Config]
     | type[glove.Config]
     | type[ppmi.Config],
     ...,
@@ -66,6 +69,7 @@ FAMILIES: tuple[
     char_cnn.Config,
     awd_lstm.Config,
     birnn.Config,
+    elmo.Config,
     glove.Config,
     ppmi.Config,
 )

@@ -25,7 +25,7 @@ Shapes: ``T`` steps, ``B`` streams, ``E`` embedding, ``H`` units, ``V`` vocabula
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -410,9 +410,25 @@ class Rnnlm(nn.Module):
         A backward model gives them given what is behind; the last number of a unit is then that
         of its beginning.
         """
+        return self._log_prob(sentences, 0)
+
+    @property
+    def scores_backward(self) -> bool:
+        """Whether it has a backward half besides the forward one."""
+        return self.config.direction == "both"
+
+    def log_prob_backward(self, sentences: Sentences) -> NDArray[np.float64]:
+        """See ``models.capabilities.ScoresBackward``."""
+        if not self.scores_backward:
+            raise ValueError("only a model of both directions scores backward besides")
+        return self._log_prob(sentences, 1)
+
+    def _log_prob(self, sentences: Sentences, i: int) -> NDArray[np.float64]:
+        """By the stack of a numbered direction."""
         examples = Examples.over(sentences, 1, self.config.boundary)
-        text = Sequences(examples, self.reads_backward)
-        return read_log_prob(in_double(self), text)
+        model, backward = in_double(self), self.config.directions[i] == "backward"
+        model.stacks = nn.ModuleList([model.stacks[i]])
+        return read_log_prob(model, Sequences(examples, backward))
 
     @property
     def reads_on(self) -> bool:
@@ -463,7 +479,9 @@ class Rnnlm(nn.Module):
         for i, direction in enumerate(self.config.directions):
             text = Sequences(examples, direction == "backward")
             steps = places if last else text.read_at(places)
-            found.append(read_states(model._stack(i), model.embed, text, steps))
+            every = _EveryLayer(model._stack(i), model.embed)
+            n = self.config.layers
+            found.append(np.split(read_states(every, text, steps, n * self.config.units), n, 1))
         return [np.concatenate(layer, axis=1) for layer in zip(*found, strict=True)]
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
@@ -499,3 +517,20 @@ class Rnnlm(nn.Module):
     def state(self) -> State:
         """The parameters by name."""
         return {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
+
+
+@dataclass(frozen=True, eq=False)
+class _EveryLayer:
+    """One direction of a model, its hidden states those of all layers side by side."""
+
+    stack: Stack
+    embed: Callable[[Tensor], Tensor]
+
+    def start(self, sequences: int) -> tuple[Tensor, ...]:
+        """See ``models.sequences.Reads``."""
+        return self.stack.start(sequences)
+
+    def read(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """See ``models.sequences.Reads``."""
+        states, state = self.stack(self.embed(inputs), state, inputs != START)
+        return torch.cat(states, -1), state

@@ -15,7 +15,7 @@ Shapes: ``T`` steps, ``B`` sequences, ``D`` width, ``V`` vocabulary, ``N`` token
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -26,7 +26,6 @@ from torch import Tensor, nn
 
 from models.examples import START, Examples, shuffled
 from models.family import Plan
-from models.recurrent import Stack
 from models.streams import NONE, Streams, Windows
 from models.text import Sentences
 
@@ -153,6 +152,10 @@ class Reads(Protocol):
         """
         ...
 
+
+class Tells(Reads, Protocol):
+    """One that tells the next word."""
+
     def log_probs(self, hidden: Tensor) -> Tensor:
         """(..., D) -> (..., V) nats of the next word, -inf at ``<s>``."""
         ...
@@ -167,12 +170,40 @@ def in_double(model: Module) -> Module:
     return copy.deepcopy(model, {id(vocabulary): vocabulary}).double().eval()
 
 
-def read_log_prob(model: Reads, text: Sequences) -> NDArray[np.float64]:
+def read_log_prob(model: Tells, text: Sequences) -> NDArray[np.float64]:
     """(N + S,) nats of every example of a text, given the words of its unit before (behind) it."""
     result = np.full(len(text.examples), np.nan)
     with torch.inference_mode():
-        for begins, scored, ends in _piles(text.examples):
-            _score(model, text, begins, scored, ends, result)
+        for steps, targets, hidden in _readings(model, text):
+            words = torch.from_numpy(targets)
+            found = [
+                model.log_probs(some).gather(1, own[:, None])[:, 0]
+                for some, own in zip(
+                    torch.split(hidden, ROWS), torch.split(words, ROWS), strict=True
+                )
+            ]
+            result[text.predicted(steps)] = torch.cat(found).numpy()
+    return result
+
+
+def read_states(
+    model: Reads, text: Sequences, steps: NDArray[np.int64], width: int
+) -> NDArray[np.float32]:
+    """(N, D) the hidden states of a model after some steps of reading.
+
+    Args:
+        model: whose hidden states they are.
+        text: what is read.
+        steps: (N,) different ones; see ``Sequences.read_at``.
+        width: D.
+    """
+    rows = np.full(len(text.examples), NONE)
+    rows[steps] = np.arange(len(steps))
+    result = np.empty((len(steps), width), np.float32)
+    with torch.inference_mode():
+        for found, _, hidden in _readings(model, text):
+            here = rows[found] != NONE
+            result[rows[found[here]]] = hidden[torch.from_numpy(here)].numpy()
     return result
 
 
@@ -203,59 +234,20 @@ def _piles(examples: Examples) -> Iterator[tuple[NDArray[np.int64], ...]]:
         at += n
 
 
-def _score(
-    model: Reads,
-    text: Sequences,
-    begins: NDArray[np.int64],
-    scored: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    result: NDArray[np.float64],
-) -> None:
-    """Fill the result of some pieces."""
-    state, steps = model.start(len(begins)), max(1, AT_ONCE // len(begins))
-    longest = int((ends - begins).max())
-    for t in range(0, longest, steps):
-        index = begins + np.arange(t, min(t + steps, longest))[:, None]
-        index = np.where(index < ends, index, NONE)
-        inputs, targets = text.at(index)
-        hidden, state = model.read(torch.from_numpy(inputs), state)
-        asked = index >= scored
-        rows, words = hidden[torch.from_numpy(asked)], torch.from_numpy(targets[asked])
-        found = [
-            model.log_probs(some).gather(1, own[:, None])[:, 0]
-            for some, own in zip(torch.split(rows, ROWS), torch.split(words, ROWS), strict=True)
-        ]
-        result[text.predicted(index[asked])] = torch.cat(found).numpy()
-
-
-def read_states(
-    stack: Stack, embed: Callable[[Tensor], Tensor], text: Sequences, steps: NDArray[np.int64]
-) -> list[NDArray[np.float32]]:
-    """What the layers have after some steps of reading: for each layer (N, H).
-
-    Args:
-        stack: the layers, which read in the direction of the text.
-        embed: (T, B) ids -> (T, B, D).
-        text: what is read.
-        steps: (N,) different ones, each by the example that it predicts forward.
-    """
-    asked = np.full(len(text.examples), NONE)
-    asked[steps] = np.arange(len(steps))
-    found = [np.empty((len(steps), layer.units), np.float32) for layer in stack]
+def _readings(
+    model: Reads, text: Sequences
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Tensor]]:
+    """Every step of reading a text once: (N,) its number, its target, and (N, D) what is hidden."""
     for begins, scored, ends in _piles(text.examples):
-        state, size = stack.start(len(begins)), max(1, AT_ONCE // len(begins))
+        state, steps = model.start(len(begins)), max(1, AT_ONCE // len(begins))
         longest = int((ends - begins).max())
-        for t in range(0, longest, size):
-            index = begins + np.arange(t, min(t + size, longest))[:, None]
-            counts = (index >= scored) & (index < ends)
-            rows = np.where(counts, asked[np.where(counts, index, 0)], NONE)
-            inputs = torch.from_numpy(text.at(np.where(index < ends, index, NONE))[0])
-            with torch.inference_mode():
-                layers, state = stack(embed(inputs), state, inputs != START)
-            here = rows != NONE
-            for layer, vectors in zip(layers, found, strict=True):
-                vectors[rows[here]] = layer[torch.from_numpy(here)].numpy()
-    return found
+        for t in range(0, longest, steps):
+            index = begins + np.arange(t, min(t + steps, longest))[:, None]
+            index = np.where(index < ends, index, NONE)
+            inputs, targets = text.at(index)
+            hidden, state = model.read(torch.from_numpy(inputs), state)
+            asked = index >= scored
+            yield index[asked], targets[asked], hidden[torch.from_numpy(asked)]
 
 
 # --- going on -----------------------------------------------------------------------------------
@@ -264,7 +256,7 @@ def read_states(
 class Reader:
     """The decoder of a model that reads: its state is kept, so that a word costs one step."""
 
-    def __init__(self, model: Reads, prefixes: Sentences) -> None:
+    def __init__(self, model: Tells, prefixes: Sentences) -> None:
         self._model = model
         sizes = np.diff(prefixes.starts)
         self._state, self._hidden = model.start(len(prefixes)), torch.empty(0)

@@ -17,7 +17,18 @@ from prefect import Flow, flow
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-from models import char_cnn, class_ngram, fasttext, glove, ngram, nplm, ppmi, rnnlm, word2vec
+from models import (
+    char_cnn,
+    class_ngram,
+    elmo,
+    fasttext,
+    glove,
+    ngram,
+    nplm,
+    ppmi,
+    rnnlm,
+    word2vec,
+)
 from pipelines.config import parse
 from pipelines.flow import concluding, job, show_result
 from pipelines.job import RunResult
@@ -117,6 +128,7 @@ train_fasttext = _train(fasttext.Config)
 train_nplm = _train(nplm.Config)
 train_rnnlm = _train(rnnlm.Config)
 train_char_cnn = _train(char_cnn.Config)
+train_elmo = _train(elmo.Config)
 train_glove = _train(glove.Config)
 train_ppmi = _train(ppmi.Config)
 
@@ -128,6 +140,7 @@ TRAIN_FLOWS: tuple[Flow[..., RunResult], ...] = (
     train_nplm,
     train_rnnlm,
     train_char_cnn,
+    train_elmo,
     train_glove,
     train_ppmi,
 )

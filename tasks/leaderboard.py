@@ -162,11 +162,18 @@ def _better(value: float | None, than: Score) -> bool:
     return value < than.value if than.lower_is_better else value > than.value
 
 
+TEXT_KINDS = {
+    "perplexity": "perplexity",
+    "perplexity_backward": "perplexity backward",
+    "bits_per_character": "bits/char",
+}
+
+
 def label(score: Score) -> str:
     """The name of a score for people: "perplexity test", "wordsim353", "google 3CosAdd", "ap"."""
     kind, _, name = score.name.partition(".")
-    if kind in ("perplexity", "bits_per_character"):
-        return f"{ {'bits_per_character': 'bits/char'}.get(kind, kind) } {name}"
+    if kind in TEXT_KINDS:
+        return f"{TEXT_KINDS[kind]} {name}"
     method = score.details.get("method")
     return f"{name.removesuffix('.3cosmul').removesuffix('.opp')} {method}" if method else name
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capabilities import ReadsBackward, ReadsOn, Scores
+from models.capabilities import ReadsBackward, ReadsOn, Scores, ScoresBackward
 from models.family import Model, Progress
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import BOS, EOS, Vocabulary
@@ -32,6 +32,7 @@ RUNS = 1000
 LARGEST = 709.0
 """Nats whose exponential is still a finite number."""
 
+FORWARD, BACKWARD = "left to right", "right to left"
 POLICY = "unknown words scored as <unk>, sentence ends counted"
 
 
@@ -201,7 +202,7 @@ def reads_on(model: Model) -> bool:
 def direction_of(model: Model) -> str:
     """In which direction a model reads; see ``models.capabilities.ReadsBackward``."""
     backward = isinstance(model, ReadsBackward) and model.reads_backward
-    return "right to left" if backward else "left to right"
+    return BACKWARD if backward else FORWARD
 
 
 def chunks(text: Sentences, size: int, *, whole: bool = False) -> Iterator[tuple[Sentences, int]]:
@@ -269,11 +270,12 @@ def measure(
     source: str = "",
     train: Tokens | None = None,
     progress: Progress = lambda done, total, unit: None,
-) -> tuple[Score, Score]:
+) -> tuple[Score, ...]:
     """The perplexity of a model on a text and its bits a character, beside a unigram model's.
 
     Args:
-        split: names the scores: "perplexity.test", "bits_per_character.test".
+        split: names the scores: "perplexity.test", "bits_per_character.test"; of a model that
+            reads in both directions also "perplexity_backward.test".
         model: one that ``Scores``.
         text: what is scored.
         source: the content hash of the text; figures on different texts do not compare.
@@ -287,58 +289,70 @@ def measure(
     heard, crosses = Heard(model.log_prob), reads_on(model)
     sums = tally(heard, vocabulary, text, progress, whole=crosses)
     base = tally(unigram(vocabulary, train) if train else uniform(vocabulary), vocabulary, text)
-    undefined = "the text is empty" if sums.tokens == 0 else ""
-    if sums.impossible:
-        undefined = f"the model holds {sums.impossible} tokens for impossible"
-    uncounted = "" if sums.characters else "the characters of the text are not known"
-    terms = {**terms_of(model), **_counts(sums), "text": source}
-    context = "context across sentences" if crosses else "no context across sentences"
-    policy = f"{terms['unknown_share']:.2%} {POLICY}, {context}, {terms['direction']}"
+    made = _Made(split, {**terms_of(model), "text": source}, base, trained=train is not None)
+    scores = [made.perplexity("perplexity", sums, heard), made.bits(sums)]
+    if isinstance(model, ScoresBackward) and model.scores_backward:
+        back = Heard(model.log_prob_backward)
+        sums = tally(back, vocabulary, text, progress, whole=crosses)
+        made = replace(made, terms={**made.terms, "direction": BACKWARD})
+        scores.append(made.perplexity("perplexity_backward", sums, back))
+    return tuple(scores)
 
-    def score(
+
+@dataclass(frozen=True)
+class _Made:
+    """Scores out of sums, all on the same terms and beside the same baseline."""
+
+    split: str
+    terms: dict[str, Any]
+    base: Tally
+    trained: bool
+
+    def perplexity(self, name: str, sums: Tally, heard: Heard) -> Score:
+        positions, items = sums.tokens + sums.ends, "tokens and sentence ends"
+        value, against = sums.perplexity, self.base.perplexity
+        undefined = self._undefined(sums)
+        score = self._score(name, "perplexity", value, against, positions, items, undefined, sums)
+        return score if undefined else replace(score, interval=heard.interval())
+
+    def bits(self, sums: Tally) -> Score:
+        uncounted = "" if sums.characters else "the characters of the text are not known"
+        name, undefined = "bits_per_character", self._undefined(sums) or uncounted
+        value, against = sums.bits_per_character, self.base.bits_per_character
+        total, items = sums.characters, "characters"
+        return self._score(name, name, value, against, total, items, undefined, sums)
+
+    def _undefined(self, sums: Tally) -> str:
+        if sums.impossible:
+            return f"the model holds {sums.impossible} tokens for impossible"
+        return "the text is empty" if sums.tokens == 0 else ""
+
+    def _score(
+        self,
+        name: str,
         unit: str,
         value: float,
         against: float,
         total: int,
         items: str,
         undefined: str,
-        interval: bootstrap.Interval | None = None,
+        sums: Tally,
     ) -> Score:
+        terms = {**self.terms, **_counts(sums)}
+        crosses = terms["context_crosses_sentences"]
+        context = f"{'' if crosses else 'no '}context across sentences"
         return Score(
-            f"{unit}.{split}",
+            f"{name}.{self.split}",
             None if undefined else value,
             unit=unit,
             scored=total,
             total=total,
             items=items,
-            policy=policy,
+            policy=f"{terms['unknown_share']:.2%} {POLICY}, {context}, {terms['direction']}",
             undefined=undefined,
-            baselines=(_baseline(against if sums.tokens else None, train is not None),),
+            baselines=(_baseline(against if sums.tokens else None, self.trained),),
             details=terms,
-            interval=None if undefined else interval,
         )
-
-    positions = sums.tokens + sums.ends
-    bits, base_bits = sums.bits_per_character, base.bits_per_character
-    return (
-        score(
-            "perplexity",
-            sums.perplexity,
-            base.perplexity,
-            positions,
-            "tokens and sentence ends",
-            undefined,
-            heard.interval(),
-        ),
-        score(
-            "bits_per_character",
-            bits,
-            base_bits,
-            sums.characters,
-            "characters",
-            undefined or uncounted,
-        ),
-    )
 
 
 def _baseline(value: float | None, trained: bool) -> Baseline:

@@ -25,6 +25,7 @@ from models import (
     birnn,
     char_cnn,
     class_ngram,
+    elmo,
     fasttext,
     glove,
     ngram,
@@ -77,6 +78,7 @@ class Row:
     can: tuple[str, ...]
     open: bool = False  # a word that was never seen has a vector too
     means: tuple[str, ...] = ()  # tables in which a new word begins as the mean of the known ones
+    both: bool = False  # it also gives the probability of text read from its end
 
 
 ROWS = (
@@ -117,6 +119,7 @@ ROWS = (
             batch_size=4, steps=9, min_count=1, boundary="sentence",
         ),
         ("embeds_words", "scores", "embeds_tokens", "embeds_sentences"),
+        both=True,
     ),
     Row(
         birnn.Config(layers=2, units=8, embedding=8, batch_size=16, min_count=1, tied=True),
@@ -144,6 +147,15 @@ ROWS = (
         ),
         ("embeds_words", "scores"),
         means=("C",),
+    ),
+    Row(
+        elmo.Config(
+            cells=16, units=8, char_embedding=4, widths=(1, 2, 3), filters=(4, 6, 8), highways=1,
+            batch_size=4, steps=9, min_count=1, noise=20,
+        ),
+        ("embeds_words", "scores", "embeds_tokens"),
+        open=True,
+        both=True,
     ),
     Row(glove.Config(dim=12, window=3, epochs=5, min_count=1), ("embeds_words",)),
     Row(ppmi.Config(dim=12, window=3, min_count=1), ("embeds_words",)),
@@ -642,11 +654,15 @@ def test_evaluation(row: Row, world: World, tmp_path: Path) -> None:
         expected |= {
             f"{n}.{s}" for n in ("perplexity", "bits_per_character") for s in config.splits
         }
+        if row.both:
+            expected |= {f"perplexity_backward.{s}" for s in config.splits}
         assert 1 < scores["perplexity.test"].value < scores["perplexity.test"].baselines[0].value
         # Training judges held-out text by the same full estimator.
         stats = world.runner.store.manifest(model).stats
         if "heldout_perplexity" in stats:
             found = scores["perplexity.valid"].value
+            if row.both:  # the mean of both directions
+                found = math.sqrt(found * scores["perplexity_backward.valid"].value)
             assert found == pytest.approx(float(stats["heldout_perplexity"]), rel=0.01)
     if "embeds_words" in row.can:
         expected |= {"similarity.pairs", "analogy.questions", "analogy.questions.3cosmul"}

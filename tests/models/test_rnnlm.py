@@ -134,6 +134,9 @@ def test_both_directions_are_two_models_that_share_embeddings_and_softmax() -> N
     assert epoch(both, given) == pytest.approx(tuple(np.sum(totals, axis=0)), abs=1e-9)
     text = Sentences.of(both.vocabulary, SENTENCES)
     assert np.array_equal(both.log_prob(text), halves[0].log_prob(text))
+    assert np.array_equal(both.log_prob_backward(text), halves[1].log_prob(text))
+    with pytest.raises(ValueError, match="both directions"):
+        halves[0].log_prob_backward(text)
 
 
 def test_backward_is_forward_over_the_reversed_text() -> None:

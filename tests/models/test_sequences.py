@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from models import sequences
 from models.examples import END, START, Boundary, Examples
 from models.family import Plan
-from models.sequences import Reader, Sequences, read_batches, read_log_prob
+from models.sequences import Reader, Sequences, read_batches, read_log_prob, read_states
 from models.streams import NONE, Streams, Windows
 from models.text import Sentences
 
@@ -116,6 +116,25 @@ def test_scores_do_not_depend_on_what_is_read_beside(documents: list[list[list[i
     np.testing.assert_allclose(
         read_log_prob(Sums(), text), slow_scores(documents), rtol=0, atol=1e-12
     )
+
+
+@given(texts, st.booleans())
+@settings(deadline=None)
+def test_states_are_those_right_after_an_example_is_read(
+    documents: list[list[list[int]]], backward: bool
+) -> None:
+    text = Sequences(Examples.over(text_of(documents), 1, "document"), backward)
+    expected = list[float]()
+    for document in documents:
+        words = [w for s in document for w in [*s, END]]
+        own, read = [np.nan] * len(words), range(len(words) - 1)
+        s = float(START)
+        for i in reversed(read) if backward else read:
+            own[i] = s = 0.5 * s + words[i]
+        expected += own
+    (places,) = np.nonzero(~np.isnan(expected))
+    found = read_states(Sums(), text, text.read_at(places), 1)[:, 0]
+    np.testing.assert_allclose(found, np.array(expected)[places], rtol=1e-6)
 
 
 def test_a_long_unit_is_scored_in_pieces_that_have_warmed_up(

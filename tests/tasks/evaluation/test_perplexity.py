@@ -213,6 +213,33 @@ def test_perplexities_on_other_terms_do_not_compare(key: str, value: object, why
     assert why in incomparable(score, other)
 
 
+@dataclass(frozen=True, eq=False)
+class BothWays(Scorer):
+    """A model that reads in both directions."""
+
+    log_prob_backward: Callable[[Sentences], np.ndarray] | None = None
+    scores_backward: bool = True
+
+
+def test_the_backward_direction_has_a_score_of_its_own_that_never_compares() -> None:
+    ahead = fixed({"a": 3, "b": 1}, **HALVES)
+
+    def back(sentences: Sentences) -> np.ndarray:
+        return 2 * ahead.log_prob(sentences)
+
+    both = BothWays(ahead.vocabulary, ahead.log_prob, log_prob_backward=back)
+    plain = measure("test", ahead, tokens(TEXT), source="same")
+    *scores, backward = measure("test", both, tokens(TEXT), source="same")
+    assert scores == list(plain)
+    assert backward.name == "perplexity_backward.test"
+    assert backward.value == pytest.approx(scores[0].value ** 2)
+    assert backward.details["direction"] == "right to left"
+    assert "right to left" in backward.policy
+    assert incomparable(backward, scores[0])
+    renamed = Score.from_json({**backward.to_json(), "name": "perplexity.test"})
+    assert "different directions" in incomparable(renamed, scores[0])
+
+
 def test_a_score_is_never_nan_and_an_undefined_one_says_why() -> None:
     with pytest.raises(ValueError, match="undefined score is None"):
         Score("x", math.nan, "perplexity", 1, 1, "tokens", "")
