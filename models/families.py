@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from models import (
+    char_birnn,
     class_ngram,
     fasttext,
     glove,
@@ -31,6 +32,7 @@ FamilyConfig = Annotated[
     | fasttext.Config
     | nplm.Config
     | rnnlm.Config
+    | char_birnn.Config
     | glove.Config
     | ppmi.Config,
     Field(discriminator="family"),
@@ -44,6 +46,7 @@ FAMILIES: tuple[
     | type[fasttext.Config]
     | type[nplm.Config]
     | type[rnnlm.Config]
+    | type[char_birnn.Config]
     | type[glove.Config]
     | type[ppmi.Config],
     ...,
@@ -54,6 +57,7 @@ FAMILIES: tuple[
     fasttext.Config,
     nplm.Config,
     rnnlm.Config,
+    char_birnn.Config,
     glove.Config,
     ppmi.Config,
 )

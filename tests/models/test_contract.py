@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from models import class_ngram, fasttext, glove, ngram, nplm, ppmi, rnnlm, word2vec
+from models import char_birnn, class_ngram, fasttext, glove, ngram, nplm, ppmi, rnnlm, word2vec
 from models.capabilities import EmbedsWords, Grows, Predicts, Scores
 from models.families import FAMILIES, FamilyConfig
 from models.family import (
@@ -96,6 +96,11 @@ ROWS = (
             batch_size=4, steps=9, min_count=1, boundary="sentence",
         ),
         ("embeds_words", "scores"),
+    ),
+    Row(
+        char_birnn.Config(units=6, embedding=5, layers=2, batch_size=16, min_count=1, epochs=3),
+        ("embeds_words",),
+        open=True,
     ),
     Row(glove.Config(dim=12, window=3, epochs=5, min_count=1), ("embeds_words",)),
     Row(ppmi.Config(dim=12, window=3, min_count=1), ("embeds_words",)),
