@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from models import (
+    blend,
     char_birnn,
     class_ngram,
     fasttext,
@@ -64,7 +65,12 @@ FAMILIES: tuple[
 """The Config classes themselves, in the order in which leaderboards and docs list families."""
 
 StoredConfig = Annotated[
-    FamilyConfig | imported.Config | imported_ngram.Config | quantized.Config | mixture.Config,
+    FamilyConfig
+    | imported.Config
+    | imported_ngram.Config
+    | quantized.Config
+    | mixture.Config
+    | blend.Config,
     Field(discriminator="family"),
 ]
 """The settings of any model that a store or a registry may hold: of families, of what is read from

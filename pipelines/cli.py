@@ -13,7 +13,15 @@ from typing import Annotated
 
 import typer
 
-from pipelines import cli_common, cli_corpus, cli_mix, cli_models, cli_query, cli_vectors
+from pipelines import (
+    cli_blend,
+    cli_common,
+    cli_corpus,
+    cli_mix,
+    cli_models,
+    cli_query,
+    cli_vectors,
+)
 from pipelines.cli_common import (
     AsJson,
     Changes,
@@ -219,6 +227,7 @@ app.command()(cli_models.pull)
 app.command()(cli_models.evaluate)
 app.command()(cli_vectors.quantize)
 app.command()(cli_mix.mix)
+app.command()(cli_blend.blend)
 app.command("map")(cli_vectors.word_map)
 app.command()(cli_corpus.gc)
 
