@@ -1,26 +1,39 @@
-"""The character table of models that read words letter by letter.
+"""How words are written: the character table of a model, and words as rows of characters.
 
 Characters are code points or grapheme clusters; either way they come with exact counts from the
-training text, the most frequent first, ties by UTF-8 bytes. Before them stand four reserved
-entries, which are ids and no strings of a text.
+training text, the most frequent first, ties by UTF-8 bytes. Before them stand reserved entries,
+which are ids and no strings of a text: padding, an unknown character, the two ends of a word, and
+one character for each reserved entry of a language model, so that ``<s>`` is a word whose only
+character no other word has.
+
+A model of characters tells words apart that are all ``<unk>`` to its word softmax. Their ids are
+those of *forms* (``forms_of``): the entries of its vocabulary, and behind them every other form of
+the text at hand. ``Characters.spell`` makes the rows of all forms once.
+
+Shapes: ``N`` words, ``F`` forms, ``W`` the longest of them with its two ends, ``A`` characters.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from models.text import Sentences, Tokens
+from models.vocabulary import LM_RESERVED, UNK, Vocabulary
+
 PAD, UNKNOWN, BEGIN, END = 0, 1, 2, 3
 """Padding, a character that is not in the table, and the two ends of a word."""
-
-RESERVED = 4
+MARKS = {mark: 4 + i for i, mark in enumerate(LM_RESERVED)}
+"""The only character of each reserved entry."""
+RESERVED = 4 + len(MARKS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +43,7 @@ class Characters:
     Attributes:
         unit: what a character is: "code point" or "grapheme".
         characters: the most frequent first; the id of ``characters[i]`` is ``RESERVED + i``.
-        counts: (len(characters),) int64, how often each stands in the training text.
+        counts: (A,) int64, how often each stands in the training text.
     """
 
     unit: str
@@ -40,6 +53,25 @@ class Characters:
     def __len__(self) -> int:
         return RESERVED + len(self.characters)
 
+    @staticmethod
+    def of(text: Tokens, min_count: int = 1, max_size: int | None = None) -> Characters:
+        """The code points of all words of a training text, also of those a vocabulary leaves out.
+
+        Args:
+            text: what is counted.
+            min_count: one that is seen less often is unknown.
+            max_size: the most frequent; None for no limit.
+        """
+        found: Counter[str] = Counter()
+        for part in text.partitions:
+            for word, count in zip(part.types, part.counts.tolist(), strict=True):
+                for character in word:
+                    found[character] += count
+        kept = [character for character, count in found.items() if count >= min_count]
+        kept.sort(key=lambda c: (-found[c], c.encode("utf-8", "surrogatepass")))
+        kept = kept[:max_size]
+        return Characters("code point", tuple(kept), np.array([found[c] for c in kept], np.int64))
+
     @cached_property
     def _ids(self) -> dict[str, int]:
         return {character: RESERVED + i for i, character in enumerate(self.characters)}
@@ -47,7 +79,7 @@ class Characters:
     def encode(
         self, words: Sequence[str], split: Callable[[str], Sequence[str]] = list, *, width: int
     ) -> NDArray[np.int32]:
-        """(N, width) int32: begin, the characters, end, and padding.
+        """(N, W) int32, W at most ``width``: begin, the characters, end, and padding.
 
         Args:
             words: N words; what does not fit into the width is cut off at the word's end.
@@ -59,11 +91,24 @@ class Characters:
         """
         if width < 3:
             raise ValueError(f"width must be at least 3, not {width}")
-        ids = np.full((len(words), width), PAD, np.int32)
-        for row, word in zip(ids, words, strict=True):
-            known = [self._ids.get(character, UNKNOWN) for character in split(word)[: width - 2]]
-            row[: len(known) + 2] = [BEGIN, *known, END]
+        get = self._ids.get
+        known = [[get(character, UNKNOWN) for character in split(w)[: width - 2]] for w in words]
+        ids = np.full((len(words), max(map(len, known), default=1) + 2), PAD, np.int32)
+        for row, word in zip(ids, known, strict=True):
+            row[: len(word) + 2] = [BEGIN, *word, END]
         return ids
+
+    def spell(self, forms: Vocabulary, longest: int) -> NDArray[np.int32]:
+        """(F, W) int32, the rows of all forms; words are cut after ``longest`` characters.
+
+        The only character of a reserved entry is one of its own.
+        """
+        words = [*(" " for _ in forms.reserved), *forms.words]
+        rows = self.encode(words, width=longest + 2)
+        rows[: len(forms.reserved), 1] = [MARKS[mark] for mark in forms.reserved]
+        return rows
+
+    # --- kept -----------------------------------------------------------------------------------
 
     @cached_property
     def hash(self) -> str:
@@ -84,3 +129,50 @@ class Characters:
         """The table that ``to_json`` wrote."""
         counts = np.asarray(value["counts"], np.int64)
         return Characters(value["unit"], tuple(value["characters"]), counts)
+
+    def to_array(self) -> NDArray[np.int64]:
+        """(A, 2) code points and counts, for the state of a model.
+
+        No vocabulary tells them: words that it leaves out have characters too.
+
+        Raises:
+            ValueError: a character is not one code point.
+        """
+        if self.unit != "code point":
+            raise ValueError(f"a table of {self.unit}s is no array")
+        points = np.fromiter(map(ord, self.characters), np.int64)
+        return np.stack([points, self.counts], 1)
+
+    @staticmethod
+    def from_array(array: NDArray[np.int64]) -> Characters:
+        """The table that ``to_array`` wrote."""
+        characters = tuple(map(chr, array[:, 0].tolist()))
+        return Characters("code point", characters, np.asarray(array[:, 1], np.int64))
+
+
+# --- forms ----------------------------------------------------------------------------------
+
+
+def forms_of(vocabulary: Vocabulary, texts: Iterable[Sequence[str]]) -> Vocabulary:
+    """The entries of a vocabulary, and behind them the other forms of some texts, without counts.
+
+    So the ids of known words are those of the vocabulary, and of unknown ones each has its own. A
+    form that is written ``<unk>`` is that entry: somebody has merged words there before us.
+    """
+    others = dict.fromkeys(f for forms in texts for f in forms if f not in vocabulary and f != UNK)
+    counts = np.concatenate([vocabulary.counts, np.zeros(len(others), np.int64)])
+    return Vocabulary(vocabulary.reserved, (*vocabulary.words, *others), counts)
+
+
+def by_form(sentences: Sentences, vocabulary: Vocabulary) -> tuple[Sentences, Vocabulary]:
+    """Text under a vocabulary in the ids of its forms, and the forms.
+
+    Where it is not known how tokens are written, unknown ones stay ``<unk>``.
+    """
+    if sentences.written is None:
+        return sentences, vocabulary
+    used = np.unique(sentences.written)
+    written = [sentences.forms[i] for i in used.tolist()]
+    forms = forms_of(vocabulary, [written])
+    ids = forms.ids(written)[np.searchsorted(used, sentences.written)]
+    return replace(sentences, ids=ids), forms

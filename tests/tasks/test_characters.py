@@ -18,12 +18,12 @@ def test_counts_order_and_words(store: Store) -> None:
     assert table.characters == ("b", "a", "é", "<")  # ties by bytes; < > s z are seen once
     assert table.counts.tolist() == [3, 2, 2, 1]
     assert table.encode(["ab", "<s>", "", "bbbbb"], width=5).tolist() == [
-        [BEGIN, 5, 4, END, PAD],
-        [BEGIN, 7, UNKNOWN, UNKNOWN, END],
+        [BEGIN, 8, 7, END, PAD],
+        [BEGIN, 10, UNKNOWN, UNKNOWN, END],
         [BEGIN, END, PAD, PAD, PAD],
-        [BEGIN, 4, 4, 4, END],
+        [BEGIN, 7, 7, 7, END],
     ]
-    assert len(table) == 8
+    assert len(table) == 11
     with pytest.raises(ValueError, match="width must be at least 3"):
         table.encode(["a"], width=2)
     again = types(store, ["zé <s>", "b é ab"], ["ab"])
