@@ -36,7 +36,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
-from models import sequences
 from models.capabilities import Decoder, TableName
 from models.examples import START, Boundary, Examples
 from models.family import (
@@ -54,7 +53,7 @@ from models.family import (
 from models.losses import Noise, Objective
 from models.output import AdaptiveOutput, Output, draw_noise, frequencies
 from models.recurrent import GATES, Cell, Reset, Stack, Update
-from models.sequences import Reader, Sequences
+from models.sequences import Reader, Sequences, in_double, n_batches, read_batches, read_log_prob
 from models.streams import Streams, Windows
 from models.text import Sentences, Tokens
 from models.vocabulary import LM_RESERVED, Vocabulary
@@ -311,7 +310,7 @@ class Rnnlm(nn.Module):
 
     def n_batches(self, inputs: Inputs, role: Literal["train", "heldout"] = "train") -> int:
         """Global batches in an epoch."""
-        return sequences.n_batches(self._layout(inputs, role), self.config.batch_size)
+        return n_batches(self._layout(inputs, role), self.config.batch_size)
 
     def batches(self, inputs: Inputs, plan: Plan) -> Iterator[Batch]:
         """This rank's streams, or its share of the windows, of every global batch.
@@ -323,7 +322,7 @@ class Rnnlm(nn.Module):
         directions = [Sequences(examples, d == "backward") for d in config.directions]
         layout = self._layout(inputs, plan.role)
         counts = frequencies(self.vocabulary, text)
-        every = sequences.batches(directions, layout, config.batch_size, config.last, plan)
+        every = read_batches(directions, layout, config.batch_size, config.last, plan)
         for number, batch in enumerate(every, plan.start):
             drawn = list[Tensor]()
             if config.sampled and plan.role == "train":
@@ -404,13 +403,18 @@ class Rnnlm(nn.Module):
         of its beginning.
         """
         examples = Examples.over(sentences, 1, self.config.boundary)
-        text = Sequences(examples, self.config.direction == "backward")
-        return sequences.log_prob(sequences.in_double(self), text)
+        text = Sequences(examples, self.reads_backward)
+        return read_log_prob(in_double(self), text)
 
     @property
     def reads_on(self) -> bool:
         """Whether the state is kept over the start of a sentence."""
         return self.config.boundary == "document"
+
+    @property
+    def reads_backward(self) -> bool:
+        """Whether probabilities are right to left."""
+        return self.config.direction == "backward"
 
     def decoder(self, prefixes: Sentences) -> Decoder:
         """See ``models.capabilities.Predicts``.
@@ -418,9 +422,9 @@ class Rnnlm(nn.Module):
         Raises:
             ValueError: the model reads backward, so it does not know how a text goes on.
         """
-        if self.config.direction == "backward":
+        if self.reads_backward:
             raise ValueError("a backward model says what comes before a text, not how it goes on")
-        return Reader(sequences.in_double(self), prefixes)
+        return Reader(in_double(self), prefixes)
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, E) float32, the embeddings; NaN for a word that is not in the vocabulary."""
