@@ -24,7 +24,7 @@ of the training text, none of them reserved. What does not fit into ``longest`` 
 training, the "perplexity" is that of a masked character given all others: no probability of text.
 
 Shapes: ``N`` words, ``L`` characters of the longest with its marks, ``A`` entries of the character
-table, ``E`` embedding, ``H`` units.
+table, ``A'`` of them not reserved, ``E`` embedding, ``H`` units.
 """
 
 from __future__ import annotations
@@ -148,14 +148,14 @@ class Config:
 
     def build(self, inputs: Inputs, *, seed: int) -> CharBirnn:
         """Random weights over the characters of the training text."""
-        model = CharBirnn(self, inputs.vocabulary(), alphabet(inputs.tokens()))
+        model = CharBirnn(self, inputs.vocabulary(), Characters.of(inputs.tokens()))
         model.initialize(torch.Generator().manual_seed(seed))
         return model
 
     def restore(self, vocabulary: Vocabulary, state: State) -> CharBirnn:
         """The model whose ``state`` this is."""
         weights = {name: torch.tensor(a) for name, a in state.items() if name != "characters"}
-        model = CharBirnn(self, vocabulary, alphabet_of(state["characters"]))
+        model = CharBirnn(self, vocabulary, Characters.from_array(state["characters"]))
         model.load_state_dict(weights)
         return model
 
@@ -171,32 +171,10 @@ def types_of(text: Tokens) -> tuple[list[str], NDArray[np.int64]]:
     return list(counts), np.fromiter(counts.values(), np.int64, len(counts))
 
 
-def alphabet(text: Tokens) -> Characters:
-    """The code points of the words of a text."""
-    counts = Counter[str]()
-    for word, count in zip(*types_of(text), strict=True):
-        for character in word:
-            counts[character] += int(count)
-    found = sorted(counts, key=lambda c: (-counts[c], c.encode("utf-8", "surrogatepass")))
-    return Characters("code point", tuple(found), np.array([counts[c] for c in found], np.int64))
-
-
-def alphabet_of(points: NDArray[Any]) -> Characters:
-    """The table that ``points_of`` turned into numbers; its counts are lost."""
-    return Characters("code point", tuple(map(chr, points.tolist())), np.zeros(len(points), int))
-
-
-def points_of(characters: Characters) -> NDArray[np.int32]:
-    """(A - 4,) int32 code points, as a model keeps its characters."""
-    return np.array([ord(character) for character in characters.characters], np.int32)
-
-
 def spelt(characters: Characters, words: Sequence[str], longest: int) -> tuple[Tensor, Tensor]:
     """Words as (L, N) ids of characters between their marks, and their lengths (N,), marks too."""
-    width = 2 + min(longest, max(map(len, words), default=1))
-    ids = characters.encode(words, width=max(3, width))
-    lengths = (ids != PAD).sum(axis=1)
-    return torch.from_numpy(ids.T.astype(np.int64)), torch.from_numpy(lengths.astype(np.int64))
+    ids = torch.from_numpy(characters.encode(words, width=longest + 2).T.astype(np.int64))
+    return ids, (ids != PAD).sum(0)
 
 
 # --- the encoder --------------------------------------------------------------------------------
@@ -264,8 +242,8 @@ class CharBirnn(nn.Module):
     Attributes:
         characters: the table.
         encoder: reads a word.
-        W: (A - 4, 2 H) the output over characters, without the reserved ones.
-        d: (A - 4,).
+        W: (A', 2 H) the output over characters, those that are not reserved.
+        d: (A',).
     """
 
     def __init__(self, config: Config, vocabulary: Vocabulary, characters: Characters) -> None:
@@ -374,7 +352,7 @@ class CharBirnn(nn.Module):
         return found
 
     def restored(self, word: str, place: int) -> NDArray[np.float64]:
-        """(A - 4,) nats of each character of the table at a place of a word, given the others.
+        """(A',) nats of each character of the table at a place of a word, given the others.
 
         Args:
             word: what stands at the place does not matter.
@@ -400,9 +378,9 @@ class CharBirnn(nn.Module):
         return {"input": self._listed}
 
     def state(self) -> State:
-        """The parameters by name, and the characters as code points."""
+        """The parameters by name, and the table of characters."""
         found = {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
-        return found | {"characters": points_of(self.characters)}
+        return found | {"characters": self.characters.to_array()}
 
 
 def systematic(weights: NDArray[np.float64], seed: Sequence[int]) -> NDArray[np.int64]:

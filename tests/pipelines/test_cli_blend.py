@@ -61,7 +61,7 @@ def test_models_are_blended_scored_beside_their_parts_registered_and_served(
         own = np.nan_to_num(own / np.linalg.norm(own, axis=1, keepdims=True))
         np.testing.assert_allclose(found[:, columns], own, atol=1e-6)
     served = mlflow.pyfunc.load_model(find_version("both/1", uri).location)
-    answer = served.predict([{"word": word} for word in asked], params={"task": "vector"})
+    answer = served.predict([{"word": word} for word in asked], params={"task": "vectors"})
     np.testing.assert_allclose(np.array(answer["vector"].tolist()), found, atol=1e-6)
     # The same in words, with the bands of frequency, and reused.
     done = cli("blend", *parts, *options)
