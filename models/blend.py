@@ -35,6 +35,7 @@ from pydantic import Field
 
 from models.capabilities import EmbedsWords, TableName
 from models.char_birnn import Config as CharBirnnConfig
+from models.char_cnn import Config as CharCnnConfig
 from models.family import FloatArray, Inputs, State, Style, Want
 from models.family import Model as AnyModel
 from models.fasttext import Config as FasttextConfig
@@ -55,6 +56,7 @@ Part = (
     | NplmConfig
     | RnnlmConfig
     | CharBirnnConfig
+    | CharCnnConfig
     | ImportedConfig
     | QuantizedConfig
 )

@@ -5,7 +5,7 @@ Shapes: ``S`` sentences or texts, ``N`` tokens or words, ``D`` width, ``V`` voca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -43,6 +43,19 @@ class HasTables(Protocol):
         Widths may differ. Tables whose rows are no words, such as the inner nodes of a tree, are
         not among them.
         """
+        ...
+
+
+LayerName = Literal["before-highway", "after-highway"]
+"""A layer that has a vector for a word: what filters find in its characters, or the last one."""
+
+
+@runtime_checkable
+class HasWordLayers(Protocol):
+    """Makes the vector of any word in layers, which may be chosen from (``models.tables``)."""
+
+    def word_layers(self) -> Mapping[LayerName, Callable[[Sequence[str]], FloatArray]]:
+        """For each layer, from the input up, what gives N words their (N, D) float32 vectors."""
         ...
 
 

@@ -1,21 +1,195 @@
-"""Character-aware neural language models."""
+"""Character-aware language models: words are read letter by letter and predicted whole.
+
+Y. Kim, Y. Jernite, D. Sontag, A. Rush, *Character-aware neural language models* (AAAI 2016; arXiv
+2015). A word's characters, between marks for its two ends, go through filters of several widths
+with the maximum over time, then through highway layers, and that is its vector y; an LSTM reads the
+vectors, and a softmax over the vocabulary predicts the next word::
+
+    x = CharCnn(characters of w[t-1])    z = t * relu(W_H x + b_H) + (1 - t) * x
+    h[t] = LSTM(z, h[t-1])               P(w[t] | w[t-1], ...) = softmax(W h[t] + b)
+
+What is read is how a word is written, also where the vocabulary knows it only as ``<unk>``; so any
+word has a vector. Before the highway layers like spellings are near, behind them like uses.
+
+Texts are cut into streams as in ``models.rnnlm``. Each distinct word of a batch is encoded once.
+
+Deviations: AdamW in place of SGD; the output bias starts at the log frequencies of the words; the
+maximum is taken before tanh, which changes nothing; weights start within 1 / sqrt(inputs). Where
+nobody knows how an unknown word is written (text of ids alone, a generated ``<unk>``) it is read as
+a character of its own, which training does not meet unless the text itself has ``<unk>``.
+
+Shapes: ``T`` steps, ``B`` streams, ``U`` distinct words of a batch, ``W`` characters of the longest
+of them, ``D`` filters, ``H`` units, ``V`` vocabulary.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor, nn
 
-from models.characters import PAD
+from models.capabilities import Decoder, LayerName
+from models.characters import PAD, Characters, by_form, forms_of
+from models.examples import START, Boundary, Examples
+from models.family import (
+    FloatArray,
+    Inputs,
+    Plan,
+    Schedule,
+    State,
+    StepOutput,
+    Style,
+    Want,
+    WantsTokens,
+    WantsVocabulary,
+)
+from models.output import Output, frequencies
+from models.recurrent import Stack
+from models.sequences import Reader, Sequences, in_double, read_batches, read_log_prob
+from models.streams import Streams
+from models.text import Sentences, Tokens
+from models.vocabulary import LM_RESERVED, Vocabulary
+
+Batch = tuple[Tensor, Tensor, Tensor, Tensor]
+"""(U,) distinct forms, (U, W) their characters, (T, B) which of them is read, (T, B) targets."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of a character-aware language model; the defaults are its published small one."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    family: Literal["char-cnn"] = "char-cnn"
+    char_embedding: Annotated[int, Field(ge=1, description="Width of a character's vector")] = 15
+    widths: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=50)], ...],
+        Field(min_length=1, description="Characters that a filter spans, one number a kind"),
+    ] = (1, 2, 3, 4, 5, 6)
+    filters: Annotated[
+        tuple[Annotated[int, Field(ge=1)], ...],
+        Field(min_length=1, description="Filters of each of the widths"),
+    ] = (25, 50, 75, 100, 125, 150)
+    highways: Annotated[int, Field(ge=1, le=8, description="Highway layers on the filters")] = 1
+    layers: Annotated[int, Field(ge=1, le=16, description="LSTM layers, one on the other")] = 2
+    units: Annotated[int, Field(ge=1, description="Width of an LSTM layer")] = 300
+    dropout: Annotated[
+        float, Field(ge=0, lt=1, description="Share of what an LSTM layer gives left out")
+    ] = 0.2
+    boundary: Annotated[
+        Boundary, Field(description="Where the state starts anew; over what a document is read on")
+    ] = "document"
+    character_min_count: Annotated[
+        int, Field(ge=1, description="Characters seen less often count as the unknown character")
+    ] = 2
+    longest: Annotated[
+        int, Field(ge=1, description="Characters after which a word is cut when it is read")
+    ] = 50
+    min_count: Annotated[
+        int, Field(ge=1, description="Words seen less often are predicted as <unk>")
+    ] = 2
+    max_size: Annotated[
+        int | None, Field(ge=1, description="At most so many words; empty for no limit")
+    ] = 8000
+    batch_size: Annotated[
+        int, Field(ge=1, description="Streams of text, of all workers together")
+    ] = 32
+    steps: Annotated[
+        int, Field(ge=1, description="Words of a stream in a batch: so far gradients go back")
+    ] = 35
+    accumulate: Annotated[
+        int, Field(ge=1, description="Parts of a worker's batch done in turn, to save memory")
+    ] = 1
+    epochs: Annotated[int, Field(ge=1, description="Passes over the text, at most")] = 3
+    patience: Annotated[
+        int, Field(ge=0, description="Epochs without a better held-out loss that end it; 0: never")
+    ] = 1
+    optimizer: Annotated[Literal["adamw", "sgd"], Field(description="How weights move")] = "adamw"
+    learning_rate: Annotated[float, Field(gt=0, description="The highest learning rate")] = 2e-3
+    warmup: Annotated[
+        float, Field(ge=0, lt=1, description="Share of all steps in which the rate rises")
+    ] = 0.02
+    weight_decay: Annotated[
+        float, Field(ge=0, description="Decay of weights and embeddings, never of biases")
+    ] = 0.01
+    clip: Annotated[
+        float, Field(ge=0, description="The largest norm of the gradient; 0: no limit")
+    ] = 1.0
+    precision: Annotated[
+        Literal["auto", "float32", "bfloat16"],
+        Field(description="auto: bfloat16 where the hardware multiplies it fast"),
+    ] = "auto"
+
+    style: ClassVar[Style] = "learns"
+    title: ClassVar[str] = "Char-CNN LM"
+    paper: ClassVar[str] = "Kim et al. 2015"
+
+    def __post_init__(self) -> None:
+        if len(self.widths) != len(self.filters):
+            raise ValueError(
+                f"there are {len(self.widths)} widths but numbers of filters for "
+                f"{len(self.filters)}; give one number for each width"
+            )
+        if max(self.widths) > self.longest + 2:
+            raise ValueError(
+                f"a filter of width {max(self.widths)} is wider than any word: words are cut after "
+                f"longest ({self.longest}) characters and have two marks"
+            )
+
+    def n_weights(self, words: int) -> int:
+        """Parameters of a model with a vocabulary of ``words`` entries, but for its characters."""
+        total = sum(self.filters)
+        windows = zip(self.widths, self.filters, strict=True)
+        cnn = sum(n * (w * self.char_embedding + 1) for w, n in windows)
+        highways = self.highways * 2 * total * (total + 1)
+        stack = sum(
+            4 * self.units * ((self.units if k else total) + self.units + 1)
+            for k in range(self.layers)
+        )
+        return cnn + highways + stack + words * (self.units + 1)
+
+    def training_bytes(self, words: int) -> int:
+        """Memory that training takes at least: weights, gradients, what the optimizer keeps."""
+        return self.n_weights(words) * 4 * (4 if self.optimizer == "adamw" else 2)
+
+    def wants(self) -> Mapping[str, Want]:
+        """The training text, held-out text to choose the best weights by, and a vocabulary."""
+        return {
+            "train": WantsTokens("train"),
+            "heldout": WantsTokens("valid"),
+            "vocabulary": WantsVocabulary(self.min_count, self.max_size, LM_RESERVED),
+        }
+
+    def build(self, inputs: Inputs, *, seed: int) -> CharLm:
+        """Random weights; the characters are those of the training text."""
+        text = inputs.tokens()
+        characters = Characters.of(text, self.character_min_count)
+        model = CharLm(self, inputs.vocabulary(), characters)
+        model.initialize(text, torch.Generator().manual_seed(seed))
+        return model
+
+    def restore(self, vocabulary: Vocabulary, state: State) -> CharLm:
+        """The model whose ``state`` this is."""
+        model = CharLm(self, vocabulary, Characters.from_array(state["characters"]))
+        weights = {name: torch.tensor(a) for name, a in state.items() if name != "characters"}
+        model.load_state_dict(weights)
+        return model
+
 
 # --- the encoder ----------------------------------------------------------------------------
 
 Activation = Literal["tanh", "relu"]
 AT_ONCE = 128
 """Words of a piece; words of like length go together, so that little padding is multiplied."""
+WORDS_AT_ONCE = 2048
+"""Words whose vectors are made at a time when they are asked for."""
 CARRY = -2.0
 """The bias of a new transform gate: it lets about an eighth through, the rest is carried."""
 
@@ -147,3 +321,176 @@ class CharCnn(nn.Module):
             beyond = places > (sizes[:, None] - w).clamp_min(0)
             found.append(scores.masked_fill(beyond[..., None], -torch.inf).amax(1) + bias)
         return torch.cat(found, 1)
+
+
+# --- the language model -----------------------------------------------------------------------
+
+
+class CharLm(nn.Module):
+    """The model.
+
+    Attributes:
+        characters: those that it tells apart.
+        encoder: words from characters.
+        stack: the LSTM layers.
+        output: the softmax over the vocabulary.
+    """
+
+    def __init__(self, config: Config, vocabulary: Vocabulary, characters: Characters) -> None:
+        super().__init__()
+        self.config, self.vocabulary, self.characters = config, vocabulary, characters
+        self.encoder = CharCnn(
+            len(characters),
+            config.char_embedding,
+            config.widths,
+            config.filters,
+            highways=config.highways,
+        )
+        self.stack = Stack("lstm", self.encoder.width, config.units, config.layers)
+        self.output = Output(len(vocabulary), config.units)
+
+    def initialize(self, text: Tokens, generator: torch.Generator) -> None:
+        """Draw the weights; make the bias of the output that of the unigram model of the text."""
+        self.encoder.initialize(generator)
+        self.stack.initialize(generator)
+        self.output.initialize(frequencies(self.vocabulary, text), generator)
+
+    @property
+    def schedule(self) -> Schedule:
+        """How the loop trains it: the rate rises, then falls linearly to a tenth."""
+        config = self.config
+        return Schedule(
+            epochs=config.epochs,
+            learning_rate=config.learning_rate,
+            optimizer=config.optimizer,
+            warmup=config.warmup,
+            floor=0.1,
+            clip=config.clip,
+            accumulate=config.accumulate,
+            patience=config.patience,
+            precision=config.precision,
+        )
+
+    def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
+        """Matrices with decay, biases without."""
+        parameters = list(self.parameters())
+        return [
+            {
+                "params": [p for p in parameters if p.dim() > 1],
+                "weight_decay": self.config.weight_decay,
+            },
+            {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
+        ]
+
+    # --- batches ------------------------------------------------------------------------------
+
+    def n_batches(self, inputs: Inputs, role: Literal["train", "heldout"] = "train") -> int:
+        """Global batches in an epoch."""
+        return len(self._streams(inputs, role))
+
+    def batches(self, inputs: Inputs, plan: Plan) -> Iterator[Batch]:
+        """This rank's streams of every global batch, with the spelling of each distinct word."""
+        config, text = self.config, inputs.tokens(plan.role)
+        forms = forms_of(self.vocabulary, (part.types for part in text.partitions))
+        spelling = torch.from_numpy(self.characters.spell(forms, config.longest))
+        spelt = Examples.of(text, forms, 1, config.boundary)
+        words = Examples.of(text, self.vocabulary, 1, config.boundary)
+        streams = self._streams(inputs, plan.role)
+        directions = [Sequences(words, spelt=spelt)]
+        for read, targets in read_batches(directions, streams, config.batch_size, 0, plan):
+            distinct, places = torch.unique(read, return_inverse=True)
+            yield distinct, spelling[distinct], places, targets
+
+    def _streams(self, inputs: Inputs, role: Literal["train", "heldout"]) -> Streams:
+        text = inputs.tokens(role)
+        length = text.n_tokens + text.n_sentences
+        return Streams(length, self.config.batch_size, self.config.steps)
+
+    def forward(self, batch: Batch, *carried: Tensor) -> StepOutput:
+        """The summed negative log-likelihood of a batch."""
+        distinct, spelling, places, targets = batch
+        state = carried or self.stack.start(places.shape[1])
+        x = F.embedding(places, self.encoder(spelling))
+        dropout = self.config.dropout if self.training else 0.0
+        states, state = self.stack(x, state, distinct[places] != START, dropout)
+        asked = targets >= 0
+        nll = self.output.loss(states[-1][asked], targets[asked])
+        after = tuple(part.detach() for part in state)
+        return StepOutput(nll, nll.detach(), int(asked.sum()), after)
+
+    # --- what it answers ----------------------------------------------------------------------
+
+    def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
+        """(N + S,) nats of every word and sentence end, given what is before it in its unit."""
+        text, forms = by_form(sentences, self.vocabulary)
+        boundary = self.config.boundary
+        words, spelt = (Examples.over(s, 1, boundary) for s in (sentences, text))
+        return read_log_prob(self._reading(forms), Sequences(words, spelt=spelt))
+
+    @property
+    def reads_on(self) -> bool:
+        """Whether the state is kept over the start of a sentence."""
+        return self.config.boundary == "document"
+
+    def decoder(self, prefixes: Sentences) -> Decoder:
+        """See ``models.capabilities.Predicts``."""
+        text, forms = by_form(prefixes, self.vocabulary)
+        return Reader(self._reading(forms), text)
+
+    def _reading(self, forms: Vocabulary) -> _Reading:
+        spelling = self.characters.spell(forms, self.config.longest)
+        return _Reading(in_double(self), torch.from_numpy(spelling))
+
+    def word_vectors(self, words: Sequence[str]) -> FloatArray:
+        """(N, D) float32, what the LSTM reads: the last highway layer; of any word there is."""
+        return self._encoded(words, lambda encoder, spelling: encoder(spelling))
+
+    def word_layers(self) -> Mapping[LayerName, Callable[[Sequence[str]], FloatArray]]:
+        """What the filters find in a word, and what the highway layers make of it."""
+        return {
+            "before-highway": lambda words: self._encoded(words, CharCnn.features),
+            "after-highway": self.word_vectors,
+        }
+
+    def _encoded(
+        self, words: Sequence[str], encode: Callable[[CharCnn, Tensor], Tensor]
+    ) -> NDArray[np.float32]:
+        """(N, D) of words as they are written, in 64 bits so that those beside do not matter."""
+        rows = torch.from_numpy(self.characters.encode(words, width=self.config.longest + 2))
+        encoder = in_double(self.encoder).cpu()
+        with torch.inference_mode():
+            found = [encode(encoder, some).float() for some in torch.split(rows, WORDS_AT_ONCE)]
+        return torch.cat(found).numpy()
+
+    def state(self) -> State:
+        """The parameters by name, and the characters."""
+        weights = {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
+        return {**weights, "characters": self.characters.to_array()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """A model that reads the forms of a text.
+
+    Attributes:
+        model: in 64 bits.
+        spelling: (F, W) the characters of all forms.
+    """
+
+    model: CharLm
+    spelling: Tensor
+
+    def start(self, sequences: int) -> tuple[Tensor, ...]:
+        """See ``models.sequences.Reads``."""
+        return self.model.stack.start(sequences)
+
+    def read(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """See ``models.sequences.Reads``; inputs are forms."""
+        distinct, places = torch.unique(inputs, return_inverse=True)
+        x = F.embedding(places, self.model.encoder(self.spelling[distinct]))
+        states, state = self.model.stack(x, state, inputs != START)
+        return states[-1], state
+
+    def log_probs(self, hidden: Tensor) -> Tensor:
+        """See ``models.sequences.Reads``."""
+        return self.model.output.log_probs(hidden)

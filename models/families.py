@@ -12,6 +12,7 @@ from pydantic import Field
 from models import (
     blend,
     char_birnn,
+    char_cnn,
     class_ngram,
     fasttext,
     glove,
@@ -34,6 +35,7 @@ FamilyConfig = Annotated[
     | nplm.Config
     | rnnlm.Config
     | char_birnn.Config
+    | char_cnn.Config
     | glove.Config
     | ppmi.Config,
     Field(discriminator="family"),
@@ -48,6 +50,7 @@ FAMILIES: tuple[
     | type[nplm.Config]
     | type[rnnlm.Config]
     | type[char_birnn.Config]
+    | type[char_cnn.Config]
     | type[glove.Config]
     | type[ppmi.Config],
     ...,
@@ -59,6 +62,7 @@ FAMILIES: tuple[
     nplm.Config,
     rnnlm.Config,
     char_birnn.Config,
+    char_cnn.Config,
     glove.Config,
     ppmi.Config,
 )

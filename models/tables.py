@@ -11,18 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capabilities import EmbedsWords, HasTables, TableName
+from models.capabilities import EmbedsWords, HasTables, HasWordLayers, LayerName, TableName
 from models.family import Family, FloatArray, Model, State
 from models.vectors import Ids, Matrix
 from models.vocabulary import Vocabulary
 
-Choice = Literal["own", "input", "output", "sum"]
+Choice = Literal["own", "input", "output", "sum", "before-highway", "after-highway"]
 """``own`` is what the model takes for the vector of a word, whatever that is."""
+Embed = Callable[[Sequence[str]], FloatArray]
+"""What gives N words their (N, D) vectors, NaN where there is none."""
 ROWS_AT_ONCE = 2048
 """Rows of a block, few enough for the second-level cache."""
 
@@ -87,10 +89,19 @@ class HasVocabulary(Protocol):
 def choices(model: HasVocabulary) -> tuple[Choice, ...]:
     """What ``rows`` can take of a model."""
     if not isinstance(model, HasTables):
-        return ("own",) if isinstance(model, EmbedsWords) else ()
+        layers = model.word_layers() if isinstance(model, HasWordLayers) else ()
+        return ("own", *layers) if isinstance(model, EmbedsWords) else ()
     tables = model.tables()
     summed = len(tables) == 2 and tables["input"].shape == tables["output"].shape
     return ("own", *tables, *(("sum",) if summed else ()))
+
+
+def embedder(model: HasVocabulary, choice: Choice) -> Embed | None:
+    """What makes the vector of any word, one outside the vocabulary too; None for mere tables."""
+    if choice == "own":
+        return model.word_vectors if isinstance(model, EmbedsWords) else None
+    layers = model.word_layers() if isinstance(model, HasWordLayers) else {}
+    return layers.get(cast(LayerName, choice))
 
 
 def rows(model: HasVocabulary, choice: Choice = "own") -> Rows:
@@ -104,10 +115,10 @@ def rows(model: HasVocabulary, choice: Choice = "own") -> Rows:
         raise ValueError(f"the model has no {choice} vectors; it has {there}")
     if isinstance(model, HasTables):
         tables = model.tables()
-        name: TableName = model.own_table if choice == "own" else choice
+        name = model.own_table if choice == "own" else cast(TableName, choice)
         return Rows.of(*tables.values()) if name == "sum" else Rows.of(tables[name])
-    assert isinstance(model, EmbedsWords)
-    embed, words = model.word_vectors, model.vocabulary.words
+    embed, words = embedder(model, choice), model.vocabulary.words
+    assert embed is not None
 
     def at(ids: Ids | slice) -> Matrix:
         asked = words[ids] if isinstance(ids, slice) else [words[i] for i in ids]

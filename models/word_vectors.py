@@ -24,8 +24,7 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capabilities import EmbedsWords
-from models.tables import Choice, HasVocabulary, Rows, rows
+from models.tables import Choice, HasVocabulary, Rows, embedder, rows
 from models.vectors import EPSILON, Ids, Matrix, Method, best, unit
 
 Ranked = list[tuple[str, float]]
@@ -129,8 +128,9 @@ class WordVectors:
         row = self.find(word)
         if row >= 0:
             return cast(Matrix, self.table.at(slice(row, row + 1))[0])
-        if self._choice == "own" and isinstance(self._model, EmbedsWords):
-            return np.asarray(self._model.word_vectors([word])[0], dtype=np.float32)
+        embed = embedder(self._model, self._choice)
+        if embed is not None:
+            return np.asarray(embed([word])[0], dtype=np.float32)
         return np.full(self.table.shape[1], np.nan, np.float32)
 
     def vectors(self, keys: Sequence[Key]) -> Matrix:

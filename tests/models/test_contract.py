@@ -20,7 +20,18 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from models import char_birnn, class_ngram, fasttext, glove, ngram, nplm, ppmi, rnnlm, word2vec
+from models import (
+    char_birnn,
+    char_cnn,
+    class_ngram,
+    fasttext,
+    glove,
+    ngram,
+    nplm,
+    ppmi,
+    rnnlm,
+    word2vec,
+)
 from models.capabilities import EmbedsWords, Grows, Predicts, Scores
 from models.families import FAMILIES, FamilyConfig
 from models.family import (
@@ -100,6 +111,14 @@ ROWS = (
     Row(
         char_birnn.Config(units=6, embedding=5, layers=2, batch_size=16, min_count=1, epochs=3),
         ("embeds_words",),
+        open=True,
+    ),
+    Row(
+        char_cnn.Config(
+            char_embedding=4, widths=(1, 2, 3), filters=(4, 6, 8), highways=2, layers=1, units=8,
+            batch_size=4, steps=9, min_count=1,
+        ),
+        ("embeds_words", "scores"),
         open=True,
     ),
     Row(glove.Config(dim=12, window=3, epochs=5, min_count=1), ("embeds_words",)),
@@ -488,13 +507,15 @@ def test_a_text_grows_by_what_its_continuation_scores(row: Row, world: World) ->
     begun = [[], ["the", "king"], [UNSEEN], ["a", "cat", "finds", "nothing", "!", "a"]]
     decoder = model.decoder(Sentences.of(model.vocabulary, begun))
     words = ["sees", UNSEEN, "the", "cat"]
+    # A text grows by entries of the vocabulary, of which one stands for all unknown words.
+    grown = [model.vocabulary.entries[i] for i in model.vocabulary.ids(words)]
     for length in range(3):
         log_probs = decoder.log_probs()
         assert log_probs.shape == (len(begun), len(model.vocabulary))
         assert np.isneginf(log_probs[:, model.vocabulary.reserved.index("<s>")]).all()
         np.testing.assert_allclose(np.exp(log_probs).sum(axis=1), 1, atol=1e-6)
         for text, (found, context) in enumerate(zip(log_probs, begun, strict=True)):
-            texts = [[*context, *words[text : text + 1] * length, word] for word in words]
+            texts = [[*context, *grown[text : text + 1] * length, word] for word in words]
             scored = [model.log_prob(Sentences.of(model.vocabulary, [t]))[-2] for t in texts]
             np.testing.assert_allclose(found[model.vocabulary.ids(words)], scored, atol=1e-6)
         decoder.append(model.vocabulary.ids(words))
