@@ -11,6 +11,7 @@ from pydantic import Field
 
 from models import (
     blend,
+    blend_lm,
     char_birnn,
     char_cnn,
     class_ngram,
@@ -36,6 +37,7 @@ FamilyConfig = Annotated[
     | rnnlm.Config
     | char_birnn.Config
     | char_cnn.Config
+    | blend_lm.Config
     | glove.Config
     | ppmi.Config,
     Field(discriminator="family"),
@@ -51,6 +53,7 @@ FAMILIES: tuple[
     | type[rnnlm.Config]
     | type[char_birnn.Config]
     | type[char_cnn.Config]
+    | type[blend_lm.Config]
     | type[glove.Config]
     | type[ppmi.Config],
     ...,
@@ -63,6 +66,7 @@ FAMILIES: tuple[
     rnnlm.Config,
     char_birnn.Config,
     char_cnn.Config,
+    blend_lm.Config,
     glove.Config,
     ppmi.Config,
 )

@@ -138,9 +138,6 @@ def blend_table(made: Blended) -> Table:
     table = Table(box=None)
     for heading in ("", *made.scores):
         table.add_column(Text(heading), justify="left" if not heading else "right")
-    words = [made.stats.get(f"words.{part}") for part in made.scores]
-    shown = [f"{made.stats['words'] if n is None else n:,}" for n in words]
-    table.add_row("words", *shown)
     for row in score_rows(list(made.scores.values())):
         table.add_row(*map(Text, row))
     return table

@@ -1,4 +1,4 @@
-"""The command that blends word vectors."""
+"""The commands that blend word vectors, and tune a blend in a language model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pipelines.cli_common import AsJson, Home, Verbose, begin, out, print_json
+from pipelines.cli_common import AsJson, Changes, Home, Model, Verbose, begin, out, print_json
 
 
 class How(enum.StrEnum):
@@ -90,6 +90,69 @@ def blend(
             blending=blending,
             maps=files,
             sets=scored_on(similarity or (), analogy or (), sets),
+        )
+    if as_json:
+        print_json(made.to_json())
+        return
+    out().print(blend_table(made))
+    for note in made.notes:
+        out().print(note, style="yellow", highlight=False, markup=False)
+    display.show_promotion(out(), made.promotion)
+
+
+def tune(
+    model: Model,
+    text: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Text to train on: files, globs, URLs")
+    ],
+    name: Annotated[str, typer.Option("--name", help="Register the new model under this name")],
+    valid: Annotated[
+        list[str] | None,
+        typer.Option("--valid", metavar="FILE", help="Held-out text [a twentieth of the text]"),
+    ] = None,
+    changes: Changes = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option("--beside", metavar="MODEL", help="Score this model too; may be repeated"),
+    ] = None,
+    similarity: Annotated[
+        list[str] | None,
+        typer.Option("--similarity", metavar="SET", help="Score all of them on these word pairs"),
+    ] = None,
+    analogy: Annotated[
+        list[str] | None,
+        typer.Option("--analogy", metavar="SET", help="Score all of them on these analogies"),
+    ] = None,
+    sets: Annotated[
+        str, typer.Option("--sets", metavar="DIR", help="Folder that named sets lie in")
+    ] = "",
+    seed: Annotated[int, typer.Option(min=0, help="Seed")] = 1,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Train both parts of a blend with a char-birnn jointly, in a language model over a text."""
+    settings, console = begin(verbose)
+    from pipelines import display
+    from pipelines.blending import blend_table, scored_on
+    from pipelines.console import Watch, quieten
+    from pipelines.tuning import settings_of, tune_registered
+
+    if not verbose:
+        quieten(settings.home / "logs" / "tune.log")
+    config = settings_of(changes or [])
+    with Watch(console) as watch:
+        made = tune_registered(
+            model,
+            text,
+            settings,
+            watch,
+            name=name,
+            config=config,
+            valid=valid or (),
+            sets=scored_on(similarity or (), analogy or (), sets),
+            beside=beside or (),
+            seed=seed,
         )
     if as_json:
         print_json(made.to_json())

@@ -21,6 +21,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from models import (
+    blend_lm,
     char_birnn,
     char_cnn,
     class_ngram,
@@ -116,6 +117,14 @@ ROWS = (
     Row(
         char_cnn.Config(
             char_embedding=4, widths=(1, 2, 3), filters=(4, 6, 8), highways=2, layers=1, units=8,
+            batch_size=4, steps=9, min_count=1,
+        ),
+        ("embeds_words", "scores"),
+        open=True,
+    ),
+    Row(
+        blend_lm.Config(
+            how="sum", dim=6, projection=True, char_units=4, char_embedding=3, units=8,
             batch_size=4, steps=9, min_count=1,
         ),
         ("embeds_words", "scores"),

@@ -104,3 +104,42 @@ def test_what_cannot_be_blended_is_told(cli: Cli, parts: list[str], tmp_path: Pa
     assert (done.code, "one model is named twice" in done.err) == (2, True)
     done = cli("blend", parts[0], "--name", "bad", *sets)
     assert (done.code, "1 model makes no blend" in done.err) == (2, True)
+
+
+def test_a_blend_is_tuned_in_a_language_model_and_scored_beside_it(
+    cli: Cli, parts: list[str], tmp_path: Path, corpus_file: Path, cli_home: Path
+) -> None:
+    words = ["ship", "harbour", "sailor", "wave", "rope", "gull", "lantern", "island"]
+    pairs = [
+        f"{a}\t{b}\t{i}" for i, (a, b) in enumerate(zip(words * 3, words[1:] * 4, strict=False))
+    ]
+    (tmp_path / "pairs.tsv").write_text("\n".join(pairs))
+    sets = ("--similarity", str(tmp_path / "pairs.tsv"))
+    done = cli("blend", *parts, "--name", "tunable", *sets)
+    assert done.code == 0, done.err
+    small = ("--set", "epochs=2", "--set", "units=8", "--set", "batch_size=4")
+    done = cli("tune", "tunable/1", str(corpus_file), "--name", "tuned", *small, *sets, "--json")
+    assert done.code == 0, done.err
+    made = json.loads(done.out)
+    assert list(made["scores"]) == ["tunable/1", "tuned/1"]
+    named = {score["name"]: score["value"] for score in made["scores"]["tuned/1"]}
+    assert named["perplexity.test"] == pytest.approx(made["stats"]["heldout_perplexity"], rel=1e-3)
+    uri = f"sqlite:///{cli_home}/mlflow.db"
+    tuned, blend = (open_model(name, uri).model for name in ("tuned/1", "tunable/1"))
+    asked = ["ship", "zebra"]
+    found, before = (m.word_vectors(asked) for m in (tuned, blend))  # type: ignore[attr-defined]
+    cosines = (
+        (found * before).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(before, axis=1)
+    )
+    assert (cosines > 0.5).all()
+    assert (cosines < 0.99999).all()
+    served = mlflow.pyfunc.load_model(find_version("tuned/1", uri).location)
+    answer = served.predict([{"word": word} for word in asked], params={"task": "vectors"})
+    np.testing.assert_allclose(np.array(answer["vector"].tolist()), found, atol=1e-6)
+    for model, change, problem in (
+        (parts[0], "units=8", "only blends are tuned"),
+        ("tunable/1", "unitz=8", "unitz"),
+        ("tunable/1", "units", "'units' is not KEY=VALUE"),
+    ):
+        done = cli("tune", model, str(corpus_file), "--name", "bad", "--set", change, *sets)
+        assert (done.code, problem in done.err) == (2, True), done.err
