@@ -25,6 +25,7 @@ from models import (
     ppmi,
     quantized,
     rnnlm,
+    spelling_lm,
     word2vec,
 )
 
@@ -38,6 +39,7 @@ FamilyConfig = Annotated[
     | char_birnn.Config
     | char_cnn.Config
     | blend_lm.Config
+    | spelling_lm.Config
     | glove.Config
     | ppmi.Config,
     Field(discriminator="family"),
@@ -54,6 +56,7 @@ FAMILIES: tuple[
     | type[char_birnn.Config]
     | type[char_cnn.Config]
     | type[blend_lm.Config]
+    | type[spelling_lm.Config]
     | type[glove.Config]
     | type[ppmi.Config],
     ...,
@@ -67,6 +70,7 @@ FAMILIES: tuple[
     char_birnn.Config,
     char_cnn.Config,
     blend_lm.Config,
+    spelling_lm.Config,
     glove.Config,
     ppmi.Config,
 )

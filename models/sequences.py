@@ -17,7 +17,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -147,6 +147,26 @@ class Reads(Protocol):
         ...
 
 
+@runtime_checkable
+class Spells(Protocol):
+    """Gives words that are asked for their probability, without a distribution over a vocabulary.
+
+    Otherwise as ``Reads``.
+    """
+
+    def start(self, sequences: int) -> State:
+        """See ``Reads``."""
+        ...
+
+    def read(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """See ``Reads``."""
+        ...
+
+    def log_prob_of(self, hidden: Tensor, words: Tensor) -> Tensor:
+        """(N, D) and (N,) ids -> (N,) nats."""
+        ...
+
+
 Module = TypeVar("Module", bound=nn.Module)
 
 
@@ -156,7 +176,7 @@ def in_double(model: Module) -> Module:
     return copy.deepcopy(model, {id(vocabulary): vocabulary}).double().eval()
 
 
-def read_log_prob(model: Reads, text: Sequences) -> NDArray[np.float64]:
+def read_log_prob(model: Reads | Spells, text: Sequences) -> NDArray[np.float64]:
     """(N + S,) nats of every example of a text, given the words of its unit before (behind) it."""
     result = np.full(len(text.examples), np.nan)
     with torch.inference_mode():
@@ -193,7 +213,7 @@ def _piles(examples: Examples) -> Iterator[tuple[NDArray[np.int64], ...]]:
 
 
 def _score(
-    model: Reads,
+    model: Reads | Spells,
     text: Sequences,
     begins: NDArray[np.int64],
     scored: NDArray[np.int64],
@@ -211,7 +231,9 @@ def _score(
         asked = index >= scored
         rows, words = hidden[torch.from_numpy(asked)], torch.from_numpy(targets[asked])
         found = [
-            model.log_probs(some).gather(1, own[:, None])[:, 0]
+            model.log_prob_of(some, own)
+            if isinstance(model, Spells)
+            else model.log_probs(some).gather(1, own[:, None])[:, 0]
             for some, own in zip(torch.split(rows, ROWS), torch.split(words, ROWS), strict=True)
         ]
         result[text.predicted(index[asked])] = torch.cat(found).numpy()

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capabilities import ReadsBackward, ReadsOn, Scores
+from models.capabilities import ReadsBackward, ReadsOn, Scores, SpellsWords
 from models.family import Model, Progress
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import BOS, EOS, Vocabulary
@@ -286,6 +286,9 @@ def measure(
     vocabulary = model.vocabulary
     heard, crosses = Heard(model.log_prob), reads_on(model)
     sums = tally(heard, vocabulary, text, progress, whole=crosses)
+    spells = isinstance(model, SpellsWords)
+    if spells:
+        sums = replace(sums, unknown=0, nll_known=sums.nll, spelling_bytes=0)
     base = tally(unigram(vocabulary, train) if train else uniform(vocabulary), vocabulary, text)
     undefined = "the text is empty" if sums.tokens == 0 else ""
     if sums.impossible:
@@ -298,7 +301,7 @@ def measure(
     def score(
         unit: str,
         value: float,
-        against: float,
+        against: float | None,
         total: int,
         items: str,
         undefined: str,
@@ -324,7 +327,7 @@ def measure(
         score(
             "perplexity",
             sums.perplexity,
-            base.perplexity,
+            None if spells else base.perplexity,
             positions,
             "tokens and sentence ends",
             undefined,
@@ -356,7 +359,7 @@ def terms_of(model: Model) -> dict[str, Any]:
         "direction": direction_of(model),
         "sentence_ends_counted": True,
         "context_crosses_sentences": reads_on(model),
-        "unknown_policy": "scored as <unk>",
+        "unknown_policy": "spelt out" if isinstance(model, SpellsWords) else "scored as <unk>",
         "spelling": "in bits a character: unknown words spelt at 8 bits a UTF-8 byte and their end",
     }
 

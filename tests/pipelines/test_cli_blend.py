@@ -123,7 +123,7 @@ def test_a_blend_is_tuned_in_a_language_model_and_scored_beside_it(
     made = json.loads(done.out)
     assert list(made["scores"]) == ["tunable/1", "tuned/1"]
     named = {score["name"]: score["value"] for score in made["scores"]["tuned/1"]}
-    assert named["perplexity.test"] == pytest.approx(made["stats"]["heldout_perplexity"], rel=1e-3)
+    assert named["perplexity.test"] == pytest.approx(made["stats"]["heldout_perplexity"], rel=0.01)
     uri = f"sqlite:///{cli_home}/mlflow.db"
     tuned, blend = (open_model(name, uri).model for name in ("tuned/1", "tunable/1"))
     asked = ["ship", "zebra"]
