@@ -332,7 +332,8 @@ class BlendLm(nn.Module):
         rows = torch.from_numpy(self.characters.spell(forms, self.config.longest))
         table = torch.zeros(len(forms), self.config.width, dtype=torch.float64)
         with torch.inference_mode():
-            for some in ids[(rows[ids] != PAD).sum(1).argsort()].split_with_sizes(_sizes(len(ids))):
+            order = (rows[ids] != PAD).sum(1).argsort()
+            for some in torch.split(ids[order], WORDS_AT_ONCE):
                 table[some] = double.embed(some, rows[some])
         return _Reading(double, table)
 
@@ -366,11 +367,6 @@ class BlendLm(nn.Module):
         """The parameters by name, and the characters."""
         weights = {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
         return {**weights, "characters": self.characters.to_array()}
-
-
-def _sizes(n: int) -> list[int]:
-    """Of pieces of ``WORDS_AT_ONCE`` at most."""
-    return [min(WORDS_AT_ONCE, n - first) for first in range(0, n, WORDS_AT_ONCE)]
 
 
 @dataclass(frozen=True, eq=False)

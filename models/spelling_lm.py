@@ -261,7 +261,7 @@ class SpellingLm(nn.Module):
         rows = torch.from_numpy(self.characters.spell(forms, self.config.longest))
         table = torch.zeros(len(forms), 2 * self.config.char_units, dtype=torch.float64)
         with torch.inference_mode():
-            for some in torch.from_numpy(used).split(WORDS_AT_ONCE):  # type: ignore[no-untyped-call]
+            for some in torch.split(torch.from_numpy(used), WORDS_AT_ONCE):
                 table[some] = double.embed(rows[some])
         return _Reading(double, table, forms)
 
@@ -275,27 +275,31 @@ class SpellingLm(nn.Module):
     ) -> list[list[str]]:
         """See ``models.capabilities.SpellsWords``."""
         text, forms = self._by_form(sentences)
+        rows = torch.from_numpy(self.characters.spell(forms, self.config.longest))
         model, random = in_double(self), np.random.default_rng(seed)
         found = list[list[str]]()
         with torch.inference_mode():
-            for s in range(len(text)):
-                ids = text.ids[text.starts[s] : text.starts[s + 1]].astype(np.int64)
-                rows = self.characters.spell(forms, self.config.longest)
-                said = torch.from_numpy(rows[np.append([START], ids)])
-                x, state = model.embed(said)[:, None], model.stack.start(1)
-                found.append([])
-                for _ in range(length):
-                    states, state = model.stack(x, state)
-                    (drawn,) = model.output.spell(
-                        states[-1][-1], random, longest=self.config.longest, temperature=temperature
-                    )
-                    word = spelt_out(self.characters, drawn)
-                    if word is None:
-                        break
-                    found[-1].append(word)
-                    row = self.characters.encode([word], width=self.config.longest + 2)
-                    x = model.embed(torch.from_numpy(row))[:, None]
+            for first, last in zip(text.starts[:-1], text.starts[1:], strict=True):
+                said = rows[np.append([START], text.ids[first:last])]
+                found.append(model._go_on(said, random, length, temperature))
         return found
+
+    def _go_on(
+        self, said: Tensor, random: np.random.Generator, length: int, temperature: float
+    ) -> list[str]:
+        """The words after some whose (U, L) characters are given, ``<s>`` first among them."""
+        longest, words = self.config.longest, list[str]()
+        state = self.stack.start(1)
+        while len(words) < length:
+            states, state = self.stack(self.embed(said)[:, None], state)
+            hidden = states[-1][-1]
+            (drawn,) = self.output.spell(hidden, random, longest=longest, temperature=temperature)
+            word = spelt_out(self.characters, drawn)
+            if word is None:
+                break
+            words.append(word)
+            said = torch.from_numpy(self.characters.encode([word], width=longest + 2))
+        return words
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, 2 H') float32 of any words, made in 64 bits so that none depends on the others."""
