@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from models.blend_lm import Config as BlendLmConfig
 from models.capabilities import EmbedsWords, TableName
 from models.char_birnn import Config as CharBirnnConfig
 from models.char_cnn import Config as CharCnnConfig
@@ -45,6 +46,7 @@ from models.nplm import Config as NplmConfig
 from models.ppmi import Config as PpmiConfig
 from models.quantized import Config as QuantizedConfig
 from models.rnnlm import Config as RnnlmConfig
+from models.spelling_lm import Config as SpellingLmConfig
 from models.vocabulary import Vocabulary
 from models.word2vec import Config as Word2vecConfig
 
@@ -57,6 +59,8 @@ Part = (
     | RnnlmConfig
     | CharBirnnConfig
     | CharCnnConfig
+    | BlendLmConfig
+    | SpellingLmConfig
     | ImportedConfig
     | QuantizedConfig
 )
