@@ -124,6 +124,31 @@ class ScoresBackward(Protocol):
         ...
 
 
+@runtime_checkable
+class SpellsWords(Protocol):
+    """Scores any word by its spelling, so that none is unknown: its vocabulary is open.
+
+    Its perplexity compares with none under a closed vocabulary, so a reserved entry of its own
+    (``OPEN`` in ``models.vocabulary``) sets its vocabulary apart from all of these.
+    """
+
+    def spell_on(
+        self, sentences: Sentences, *, seed: int, length: int, temperature: float = 1.0
+    ) -> Sequence[Sequence[str]]:
+        """Let S beginnings of a sentence go on by words that are drawn letter by letter.
+
+        Args:
+            sentences: the beginnings, which may be empty.
+            seed: of the draws.
+            length: words at most; a sentence may end before.
+            temperature: of each character; 0 takes the likeliest.
+
+        Returns:
+            the new words of each.
+        """
+        ...
+
+
 class Decoder(Protocol):
     """A batch of S texts that grow word by word."""
 

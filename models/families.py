@@ -12,6 +12,9 @@ from pydantic import Field
 from models import (
     awd_lstm,
     birnn,
+    blend,
+    blend_lm,
+    char_birnn,
     char_cnn,
     class_ngram,
     elmo,
@@ -25,6 +28,7 @@ from models import (
     ppmi,
     quantized,
     rnnlm,
+    spelling_lm,
     word2vec,
 )
 
@@ -35,10 +39,13 @@ FamilyConfig = Annotated[
     | fasttext.Config
     | nplm.Config
     | rnnlm.Config
+    | char_birnn.Config
     | char_cnn.Config
     | awd_lstm.Config
     | birnn.Config
     | elmo.Config
+    | blend_lm.Config
+    | spelling_lm.Config
     | glove.Config
     | ppmi.Config,
     Field(discriminator="family"),
@@ -52,10 +59,13 @@ FAMILIES: tuple[
     | type[fasttext.Config]
     | type[nplm.Config]
     | type[rnnlm.Config]
+    | type[char_birnn.Config]
     | type[char_cnn.Config]
     | type[awd_lstm.Config]
     | type[birnn.Config]
     | type[elmo.Config]
+    | type[blend_lm.Config]
+    | type[spelling_lm.Config]
     | type[glove.Config]
     | type[ppmi.Config],
     ...,
@@ -66,17 +76,25 @@ FAMILIES: tuple[
     fasttext.Config,
     nplm.Config,
     rnnlm.Config,
+    char_birnn.Config,
     char_cnn.Config,
     awd_lstm.Config,
     birnn.Config,
     elmo.Config,
+    blend_lm.Config,
+    spelling_lm.Config,
     glove.Config,
     ppmi.Config,
 )
 """The Config classes themselves, in the order in which leaderboards and docs list families."""
 
 StoredConfig = Annotated[
-    FamilyConfig | imported.Config | imported_ngram.Config | quantized.Config | mixture.Config,
+    FamilyConfig
+    | imported.Config
+    | imported_ngram.Config
+    | quantized.Config
+    | mixture.Config
+    | blend.Config,
     Field(discriminator="family"),
 ]
 """The settings of any model that a store or a registry may hold: of families, of what is read from

@@ -17,7 +17,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -161,6 +161,15 @@ class Tells(Reads, Protocol):
         ...
 
 
+@runtime_checkable
+class Spells(Reads, Protocol):
+    """One that tells how likely words are, without a distribution over a vocabulary."""
+
+    def log_prob_of(self, hidden: Tensor, words: Tensor) -> Tensor:
+        """(N, D) and (N,) ids -> (N,) nats."""
+        ...
+
+
 Module = TypeVar("Module", bound=nn.Module)
 
 
@@ -170,14 +179,16 @@ def in_double(model: Module) -> Module:
     return copy.deepcopy(model, {id(vocabulary): vocabulary}).double().eval()
 
 
-def read_log_prob(model: Tells, text: Sequences) -> NDArray[np.float64]:
+def read_log_prob(model: Tells | Spells, text: Sequences) -> NDArray[np.float64]:
     """(N + S,) nats of every example of a text, given the words of its unit before (behind) it."""
     result = np.full(len(text.examples), np.nan)
     with torch.inference_mode():
         for steps, targets, hidden in _readings(model, text):
             words = torch.from_numpy(targets)
             found = [
-                model.log_probs(some).gather(1, own[:, None])[:, 0]
+                model.log_prob_of(some, own)
+                if isinstance(model, Spells)
+                else model.log_probs(some).gather(1, own[:, None])[:, 0]
                 for some, own in zip(
                     torch.split(hidden, ROWS), torch.split(words, ROWS), strict=True
                 )

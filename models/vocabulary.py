@@ -21,6 +21,10 @@ EOS = "</s>"
 LM_RESERVED = ("<unk>", "<s>", "</s>")
 """The reserved entries of a language model, with the ids 0, 1 and 2."""
 
+OPEN = "<spelt>"
+"""A reserved entry that is never read nor predicted: it tells a vocabulary that only lists words,
+of a model that spells any, from one that bounds what a model can predict."""
+
 MARKS = frozenset({UNK, BOS, EOS, "<UNK>", "<pad>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"})
 """Strings that some tool reads as a mark. As *words of a text* they never enter a vocabulary."""
 

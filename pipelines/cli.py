@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from pipelines import (
+    cli_blend,
     cli_common,
     cli_corpus,
     cli_mix,
@@ -228,6 +229,8 @@ app.command()(cli_models.evaluate)
 app.command()(cli_vectors.quantize)
 app.command()(cli_mix.mix)
 app.command("lr-find")(cli_rates.lr_find)
+app.command()(cli_blend.blend)
+app.command()(cli_blend.tune)
 app.command("map")(cli_vectors.word_map)
 app.command()(cli_corpus.gc)
 

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Run
 
-    from tasks.train import Train
-
 logger = logging.getLogger(__name__)
 
 RECIPE, STORE, PROCESS = "lexloom.recipe", "lexloom.store", "lexloom.process"
@@ -187,7 +185,7 @@ def version() -> str:
 
 @contextmanager
 def open_tracker(
-    context: Context, params: Train, inputs: Mapping[str, Artifact] | None = None
+    context: Context, params: object, inputs: Mapping[str, Artifact] | None = None
 ) -> Iterator[Tracker]:
     """A tracker for the training of one model: ``Silent`` without a tracking URI.
 

@@ -18,7 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capabilities import ReadsBackward, ReadsOn, Scores, ScoresBackward
+from models.capabilities import (
+    ReadsBackward,
+    ReadsOn,
+    Scores,
+    ScoresBackward,
+    SpellsWords,
+)
 from models.family import Model, Progress
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import BOS, EOS, Vocabulary
@@ -288,8 +294,13 @@ def measure(
     vocabulary = model.vocabulary
     heard, crosses = Heard(model.log_prob), reads_on(model)
     sums = tally(heard, vocabulary, text, progress, whole=crosses)
+    spells = isinstance(model, SpellsWords)
+    if spells:
+        sums = replace(sums, unknown=0, nll_known=sums.nll, spelling_bytes=0)
     base = tally(unigram(vocabulary, train) if train else uniform(vocabulary), vocabulary, text)
-    made = _Made(split, {**terms_of(model), "text": source}, base, trained=train is not None)
+    against = None if spells else base.perplexity
+    trained = train is not None
+    made = _Made(split, {**terms_of(model), "text": source}, base, against, trained=trained)
     scores = [made.perplexity("perplexity", sums, heard), made.bits(sums)]
     if isinstance(model, ScoresBackward) and model.scores_backward:
         back = Heard(model.log_prob_backward)
@@ -306,13 +317,15 @@ class _Made:
     split: str
     terms: dict[str, Any]
     base: Tally
+    against: float | None
     trained: bool
 
     def perplexity(self, name: str, sums: Tally, heard: Heard) -> Score:
         positions, items = sums.tokens + sums.ends, "tokens and sentence ends"
-        value, against = sums.perplexity, self.base.perplexity
-        undefined = self._undefined(sums)
-        score = self._score(name, "perplexity", value, against, positions, items, undefined, sums)
+        undefined, value = self._undefined(sums), sums.perplexity
+        score = self._score(
+            name, "perplexity", value, self.against, positions, items, undefined, sums
+        )
         return score if undefined else replace(score, interval=heard.interval())
 
     def bits(self, sums: Tally) -> Score:
@@ -332,7 +345,7 @@ class _Made:
         name: str,
         unit: str,
         value: float,
-        against: float,
+        against: float | None,
         total: int,
         items: str,
         undefined: str,
@@ -370,7 +383,7 @@ def terms_of(model: Model) -> dict[str, Any]:
         "direction": direction_of(model),
         "sentence_ends_counted": True,
         "context_crosses_sentences": reads_on(model),
-        "unknown_policy": "scored as <unk>",
+        "unknown_policy": "spelt out" if isinstance(model, SpellsWords) else "scored as <unk>",
         "spelling": "in bits a character: unknown words spelt at 8 bits a UTF-8 byte and their end",
     }
 

@@ -1,0 +1,347 @@
+"""A language model without a vocabulary: words are read and predicted letter by letter.
+
+Each word is read by a character BiRNN (``models.char_birnn``), an LSTM goes over the words, and the
+next one is spelt out from its state (``models.spelling_output``), as in the models of Matthews,
+Neubig and Dyer (2018) and Kawakami, Dyer and Blunsom (2017), without their tables and caches::
+
+    x(w) = [ahead at </w>; behind at <w>]    h[t] = lstm(x(w[t-1]), h[t-1])
+    P(w[t] | w[t-1], ...) = prod_i P(c_i | c_1 ... c_{i-1}, h[t])
+
+No word is unknown. Its perplexity is over all strings, so it is compared with that of no closed
+vocabulary; bits a character are. The vocabulary lists words with their vectors, no more.
+
+Streams and truncation are those of ``models.rnnlm``. In reading, words are cut after ``longest``
+characters; in being predicted they are whole.
+
+Shapes: ``T`` steps, ``B`` streams, ``U`` distinct words of a batch, ``L`` characters of the longest
+of them, ``N`` predictions, ``H`` units, ``F`` forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from pydantic import Field
+from torch import Tensor, nn
+
+from models.char_birnn import SpellingBirnn, spelt
+from models.characters import PAD, Characters, by_form, forms_of
+from models.examples import END, START, Boundary, Examples
+from models.family import (
+    FloatArray,
+    Inputs,
+    Plan,
+    Schedule,
+    State,
+    StepOutput,
+    Style,
+    Want,
+    WantsTokens,
+    WantsVocabulary,
+)
+from models.recurrent import Stack
+from models.sequences import Sequences, in_double, read_batches, read_log_prob
+from models.spelling_output import SpellingOutput, spelt_out, targets
+from models.streams import NONE, Streams
+from models.text import Sentences
+from models.vocabulary import LM_RESERVED, OPEN, Vocabulary
+
+WORDS_AT_ONCE = 512
+"""Whose vectors are made side by side, words of like length together."""
+Batch = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+"""(U,) distinct forms, (U, L) how they are read, (U, L) how they are predicted, and which of them
+is read and which predicted, (T, B) each, ``NONE`` where none is."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of a language model that spells."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    family: Literal["spelling-lm"] = "spelling-lm"
+    char_units: Annotated[
+        int, Field(ge=1, description="Width of a layer that reads characters, in each direction")
+    ] = 64
+    char_embedding: Annotated[int, Field(ge=1, description="Width of a character's vector")] = 32
+    longest: Annotated[
+        int, Field(ge=1, description="Characters of a word that are read; the rest is cut off")
+    ] = 40
+    layers: Annotated[int, Field(ge=1, le=16, description="LSTM layers over words")] = 1
+    units: Annotated[int, Field(ge=1, description="Width of such a layer")] = 256
+    speller: Annotated[int, Field(ge=1, description="Width of the LSTM that spells")] = 128
+    dropout: Annotated[
+        float, Field(ge=0, lt=1, description="Share left out between layers, at random")
+    ] = 0.2
+    boundary: Annotated[
+        Boundary, Field(description="Where the state starts anew; over what a document is read on")
+    ] = "document"
+    min_count: Annotated[
+        int, Field(ge=1, description="Words seen less often are not listed with their vectors")
+    ] = 2
+    max_size: Annotated[
+        int | None, Field(ge=1, description="At most so many words are listed; empty for no limit")
+    ] = None
+    batch_size: Annotated[int, Field(ge=1, description="Streams of all workers")] = 20
+    steps: Annotated[int, Field(ge=1, description="Words after which gradients are cut")] = 35
+    epochs: Annotated[int, Field(ge=1, description="Passes over the text, at most")] = 5
+    patience: Annotated[
+        int, Field(ge=0, description="Epochs in a row without improvement that end it; 0: none do")
+    ] = 1
+    learning_rate: Annotated[float, Field(gt=0, description="The highest learning rate")] = 2e-3
+    warmup: Annotated[
+        float, Field(ge=0, lt=1, description="Share of all steps in which the rate rises")
+    ] = 0.02
+    weight_decay: Annotated[float, Field(ge=0, description="Decay of weights, never of biases")] = (
+        0.01
+    )
+    clip: Annotated[
+        float, Field(ge=0, description="The largest norm of the gradient; 0: no limit")
+    ] = 1.0
+    precision: Annotated[
+        Literal["auto", "float32", "bfloat16"],
+        Field(description="auto: bfloat16 where the hardware multiplies it fast"),
+    ] = "auto"
+
+    style: ClassVar[Style] = "learns"
+    title: ClassVar[str] = "Spelling LM"
+    paper: ClassVar[str] = "Matthews, Neubig & Dyer 2018"
+
+    def wants(self) -> Mapping[str, Want]:
+        """The training text, held-out text to choose the best weights by, and words to list."""
+        reserved = (*LM_RESERVED, OPEN)
+        return {
+            "train": WantsTokens("train"),
+            "heldout": WantsTokens("valid"),
+            "vocabulary": WantsVocabulary(self.min_count, self.max_size, reserved),
+        }
+
+    def build(self, inputs: Inputs, *, seed: int) -> SpellingLm:
+        """Random weights; the characters are those of the training text."""
+        model = SpellingLm(self, inputs.vocabulary(), Characters.of(inputs.tokens()))
+        model.initialize(torch.Generator().manual_seed(seed))
+        return model
+
+    def restore(self, vocabulary: Vocabulary, state: State) -> SpellingLm:
+        """The model whose ``state`` this is."""
+        model = SpellingLm(self, vocabulary, Characters.from_array(state["characters"]))
+        weights = {name: torch.tensor(a) for name, a in state.items() if name != "characters"}
+        model.load_state_dict(weights)
+        return model
+
+
+class SpellingLm(nn.Module):
+    """The model.
+
+    Attributes:
+        characters: those that it tells apart.
+        encoder: reads the spelling of a word.
+        stack: the LSTM layers over words.
+        output: spells the next word.
+    """
+
+    def __init__(self, config: Config, vocabulary: Vocabulary, characters: Characters) -> None:
+        super().__init__()
+        self.config, self.vocabulary, self.characters = config, vocabulary, characters
+        # Sentence ends and beginnings are read by marks of their own, as no word is written.
+        self.listed = Vocabulary(LM_RESERVED, vocabulary.words, vocabulary.counts)
+        self.encoder = SpellingBirnn(
+            len(characters), config.char_embedding, "lstm", config.char_units, 1
+        )
+        self.stack = Stack("lstm", 2 * config.char_units, config.units, config.layers)
+        self.output = SpellingOutput(
+            len(characters), config.units, config.char_embedding, config.speller
+        )
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw the weights; spelling begins with the shares of characters."""
+        self.encoder.initialize(generator)
+        self.stack.initialize(generator)
+        self.output.initialize(self.characters, generator)
+
+    @property
+    def schedule(self) -> Schedule:
+        """How the loop trains it: the rate rises, then falls linearly to a tenth."""
+        config = self.config
+        return Schedule(
+            epochs=config.epochs,
+            learning_rate=config.learning_rate,
+            warmup=config.warmup,
+            floor=0.1,
+            clip=config.clip,
+            patience=config.patience,
+            precision=config.precision,
+        )
+
+    def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
+        """Matrices with decay, biases without."""
+        parameters, decay = list(self.parameters()), self.config.weight_decay
+        return [
+            {"params": [p for p in parameters if p.dim() > 1], "weight_decay": decay},
+            {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
+        ]
+
+    # --- batches ------------------------------------------------------------------------------
+
+    def n_batches(self, inputs: Inputs, role: Literal["train", "heldout"] = "train") -> int:
+        """Global batches in an epoch."""
+        return len(self._streams(inputs, role))
+
+    def batches(self, inputs: Inputs, plan: Plan) -> Iterator[Batch]:
+        """This rank's streams of every global batch, with the spelling of each distinct word."""
+        config, text = self.config, inputs.tokens(plan.role)
+        forms = forms_of(self.listed, (part.types for part in text.partitions))
+        spelling = torch.from_numpy(self.characters.spell(forms, config.longest))
+        words = Sequences(Examples.of(text, forms, 1, config.boundary))
+        streams = self._streams(inputs, plan.role)
+        for read, asked in read_batches([words], streams, config.batch_size, 0, plan):
+            both = torch.stack([read, torch.where(asked == NONE, START, asked)])
+            distinct, places = torch.unique(both, return_inverse=True)
+            predicted = self.predicted(forms, distinct)
+            own = torch.where(asked == NONE, NONE, places[1])
+            yield distinct, spelling[distinct], predicted, places[0], own
+
+    def predicted(self, forms: Vocabulary, ids: Tensor) -> Tensor:
+        """(U, L) forms as they are spelt out; ``<s>`` never is."""
+        entries = forms.entries
+        words = [None if i == END else entries[i] for i in ids.tolist()]
+        return targets(self.characters, words)
+
+    def _streams(self, inputs: Inputs, role: Literal["train", "heldout"]) -> Streams:
+        text = inputs.tokens(role)
+        length = text.n_tokens + text.n_sentences
+        return Streams(length, self.config.batch_size, self.config.steps)
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def embed(self, rows: Tensor, dropout: float = 0.0) -> Tensor:
+        """(U, L) characters of words -> (U, 2 H') their vectors."""
+        lengths = (rows != PAD).sum(1)
+        letters = rows[:, : int(lengths.amax()) if len(rows) else 1].t().long()
+        vectors: Tensor = self.encoder(letters, lengths, dropout)
+        return vectors
+
+    def forward(self, batch: Batch, *carried: Tensor) -> StepOutput:
+        """The summed negative log-likelihood of a batch."""
+        distinct, rows, predicted, places, asked = batch
+        dropout = self.config.dropout if self.training else 0.0
+        x = F.dropout(F.embedding(places, self.embed(rows, dropout)), dropout)
+        state = carried or self.stack.start(places.shape[1])
+        states, state = self.stack(x, state, distinct[places] != START, dropout)
+        real = asked != NONE
+        nll = self.output.loss(states[-1][real], predicted[asked[real]])
+        after = tuple(part.detach() for part in state)
+        return StepOutput(nll, nll.detach(), int(real.sum()), after)
+
+    # --- what it answers ----------------------------------------------------------------------
+
+    def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
+        """(N + S,) nats of every word as it is written, and of every sentence end."""
+        text, forms = self._by_form(sentences)
+        words = Sequences(Examples.over(text, 1, self.config.boundary))
+        return read_log_prob(self._reading(text, forms), words)
+
+    def _by_form(self, sentences: Sentences) -> tuple[Sentences, Vocabulary]:
+        """Text in the ids of its forms; a word of which only the id is known is written so."""
+        if sentences.written is None:
+            entries = self.vocabulary.entries
+            sentences = replace(sentences, written=sentences.ids, forms=entries)
+        return by_form(sentences, self.listed)
+
+    def _reading(self, text: Sentences, forms: Vocabulary) -> _Reading:
+        """A reader of a text, which spells each of its words once."""
+        double = in_double(self)
+        used = np.union1d(text.ids, [START, END]).astype(np.int64)
+        rows = torch.from_numpy(self.characters.spell(forms, self.config.longest))
+        table = torch.zeros(len(forms), 2 * self.config.char_units, dtype=torch.float64)
+        with torch.inference_mode():
+            for some in torch.split(torch.from_numpy(used), WORDS_AT_ONCE):
+                table[some] = double.embed(rows[some])
+        return _Reading(double, table, forms)
+
+    @property
+    def reads_on(self) -> bool:
+        """Whether the state is kept over the start of a sentence."""
+        return self.config.boundary == "document"
+
+    def spell_on(
+        self, sentences: Sentences, *, seed: int, length: int, temperature: float = 1.0
+    ) -> list[list[str]]:
+        """See ``models.capabilities.SpellsWords``."""
+        text, forms = self._by_form(sentences)
+        rows = torch.from_numpy(self.characters.spell(forms, self.config.longest))
+        model, random = in_double(self), np.random.default_rng(seed)
+        found = list[list[str]]()
+        with torch.inference_mode():
+            for first, last in zip(text.starts[:-1], text.starts[1:], strict=True):
+                said = rows[np.append([START], text.ids[first:last])]
+                found.append(model._go_on(said, random, length, temperature))
+        return found
+
+    def _go_on(
+        self, said: Tensor, random: np.random.Generator, length: int, temperature: float
+    ) -> list[str]:
+        """The words after some whose (U, L) characters are given, ``<s>`` first among them."""
+        longest, words = self.config.longest, list[str]()
+        state = self.stack.start(1)
+        while len(words) < length:
+            states, state = self.stack(self.embed(said)[:, None], state)
+            hidden = states[-1][-1]
+            (drawn,) = self.output.spell(hidden, random, longest=longest, temperature=temperature)
+            word = spelt_out(self.characters, drawn)
+            if word is None:
+                break
+            words.append(word)
+            said = torch.from_numpy(self.characters.encode([word], width=longest + 2))
+        return words
+
+    def word_vectors(self, words: Sequence[str]) -> FloatArray:
+        """(N, 2 H') float32 of any words, made in 64 bits so that none depends on the others."""
+        double = in_double(self.encoder).cpu()
+        found = np.empty((len(words), 2 * self.config.char_units), np.float32)
+        order = np.argsort([len(word) for word in words], kind="stable")
+        with torch.inference_mode():
+            for first in range(0, len(words), WORDS_AT_ONCE):
+                some = order[first : first + WORDS_AT_ONCE]
+                ids = spelt(self.characters, [words[i] for i in some], self.config.longest)
+                found[some] = double(*ids).numpy()
+        return found
+
+    def state(self) -> State:
+        """The parameters by name, and the characters."""
+        weights = {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
+        return {**weights, "characters": self.characters.to_array()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """A model that reads the forms of a text and spells them out.
+
+    Attributes:
+        model: in 64 bits.
+        table: (F, 2 H') the vectors of all forms that are read.
+        forms: with their spelling.
+    """
+
+    model: SpellingLm
+    table: Tensor
+    forms: Vocabulary
+
+    def start(self, sequences: int) -> tuple[Tensor, ...]:
+        """See ``models.sequences.Spells``."""
+        return self.model.stack.start(sequences)
+
+    def read(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """See ``models.sequences.Spells``; inputs are forms."""
+        states, state = self.model.stack(F.embedding(inputs, self.table), state, inputs != START)
+        return states[-1], state
+
+    def log_prob_of(self, hidden: Tensor, words: Tensor) -> Tensor:
+        """See ``models.sequences.Spells``."""
+        return self.model.output.log_prob(hidden, self.model.predicted(self.forms, words))

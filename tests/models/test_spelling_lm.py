@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from models.capabilities import Predicts, Scores, SpellsWords
+from models.characters import END, UNKNOWN
+from models.family import Inputs, Plan
+from models.spelling_lm import Config, SpellingLm
+from models.spelling_output import targets
+from models.text import Sentences, TokenPartition, Tokens
+from models.vocabulary import LM_RESERVED, OPEN, Vocabulary
+from tasks.evaluation import perplexity
+
+LINES = ["the cat sees a fish", "a dog sees the cat", "the fish sees nothing", "dogs see cats"]
+SMALL = Config(
+    char_units=5, char_embedding=4, units=8, speller=9, batch_size=1, steps=50, dropout=0
+)
+
+
+def inputs_of(lines: list[str]) -> Inputs:
+    sentences = [line.split() for line in lines]
+    words = [word for sentence in sentences for word in sentence]
+    types = sorted(set(words))
+    ids = np.array([types.index(word) for word in words], np.int32)
+    starts = np.cumsum([0, *map(len, sentences)])
+    counts = np.array([words.count(word) for word in types], np.int64)
+    text = Sentences(ids, starts, np.arange(len(lines) + 1))
+    characters = np.array([len(line) + 1 for line in lines])
+    tokens = Tokens([TokenPartition(types, counts, text, characters)])
+    listed = Vocabulary((*LM_RESERVED, OPEN), tuple(types[:5]), counts[:5])
+    return Inputs({"train": tokens, "heldout": tokens, "vocabulary": listed})
+
+
+def said(model: SpellingLm, *sentences: str) -> Sentences:
+    return Sentences.of(model.vocabulary, [sentence.split() for sentence in sentences])
+
+
+@pytest.fixture(scope="module")
+def trained() -> SpellingLm:
+    inputs = inputs_of(LINES)
+    model = Config(**{**vars(SMALL), "units": 24, "speller": 32, "char_units": 12}).build(
+        inputs, seed=1
+    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-2)
+    for epoch in range(100):
+        for batch in model.batches(inputs, Plan(1, epoch)):
+            optimizer.zero_grad()
+            model(batch).objective.backward()
+            optimizer.step()
+    return model.eval()
+
+
+def test_a_word_has_the_probability_of_its_letters_after_those_before_it() -> None:
+    model = SMALL.build(inputs_of(LINES), seed=2).double()
+    found = model.log_prob(said(model, "the zebra sees"))
+    rows = model.characters.encode(["the", "zebra", "sees"], width=42)
+    begin = model.characters.spell(model.listed, 40)[1:2]
+    with torch.inference_mode():
+        x = torch.cat([model.embed(torch.from_numpy(r)) for r in (begin, rows)])[:, None]
+        hidden = model.stack(x, model.stack.start(1))[0][-1][:, 0]
+        words = targets(model.characters, ["the", "zebra", "sees", None])
+        expected = model.output.log_prob(hidden, words)
+    np.testing.assert_allclose(found, expected.numpy(), rtol=1e-10)
+    assert UNKNOWN in words[1]
+    assert END in words[1]
+
+
+def test_training_scores_what_log_prob_scores() -> None:
+    inputs = inputs_of(LINES)
+    model = SMALL.build(inputs, seed=2).double()
+    (batch,) = model.batches(inputs, Plan(1, role="heldout"))
+    output = model(batch)
+    text = next(iter(inputs.tokens().under(model.vocabulary)))
+    scores = model.log_prob(text)
+    assert output.n_scored == len(scores)
+    assert float(output.nll_sum) == pytest.approx(-float(scores.sum()), rel=1e-9)
+
+
+def test_gradients_are_those_of_the_loss() -> None:
+    inputs = inputs_of(LINES)
+    model = SMALL.build(inputs, seed=2).double()
+    (batch,) = model.batches(inputs, Plan(1))
+    model(batch).objective.backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        at = int(parameter.grad.abs().argmax())
+        found, values = float(parameter.grad.view(-1)[at]), []
+        for sign in (1, -1):
+            with torch.no_grad():
+                parameter.view(-1)[at] += sign * 1e-6
+                values.append(float(model(batch).nll_sum))
+                parameter.view(-1)[at] -= sign * 1e-6
+        assert found == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-4), name
+
+
+def test_it_goes_on_by_spelling_words_out_and_invents_some(trained: SpellingLm) -> None:
+    begun = said(trained, "a dog sees", "", "the fish")
+    first, again = (trained.spell_on(begun, seed=1, length=5, temperature=0) for _ in range(2))
+    assert first == again
+    known = {word for line in LINES for word in line.split()}
+    assert {word for sentence in first for word in sentence} <= known
+    drawn = trained.spell_on(said(trained, *[""] * 40), seed=3, length=6, temperature=1.5)
+    assert drawn == trained.spell_on(said(trained, *[""] * 40), seed=3, length=6, temperature=1.5)
+    assert max(map(len, drawn)) <= 6
+    words = {word for sentence in drawn for word in sentence}
+    assert words - known
+    assert "" not in words
+
+
+def test_likely_words_are_likelier_than_misspelt_ones(trained: SpellingLm) -> None:
+    scores = [trained.log_prob(said(trained, f"the {word}"))[1] for word in ("cat", "cta", "xyz")]
+    assert scores[0] > scores[1] > scores[2]
+
+
+def test_its_perplexity_is_of_its_own_kind_and_bits_a_character_spell_nothing_twice(
+    trained: SpellingLm,
+) -> None:
+    text = inputs_of(LINES).tokens()
+    perplexities, bits = perplexity.measure("test", trained, text, train=text)
+    closed = Vocabulary(LM_RESERVED, trained.vocabulary.words, trained.vocabulary.counts)
+    assert perplexities.details["vocabulary"] == trained.vocabulary.hash != closed.hash
+    assert perplexities.baselines[0].value is None
+    assert bits.details["spelling_bytes"] == bits.details["unknown_tokens"] == 0
+    nats = -trained.log_prob(next(iter(text.under(trained.vocabulary)))).sum()
+    characters = sum(len(line) + 1 for line in LINES)
+    assert bits.value == pytest.approx(nats / np.log(2) / characters)
+    assert isinstance(trained, Scores)
+    assert isinstance(trained, SpellsWords)
+    assert not isinstance(trained, Predicts)
