@@ -165,8 +165,9 @@ def _better(value: float | None, than: Score) -> bool:
 def label(score: Score) -> str:
     """The name of a score for people: "perplexity test", "wordsim353", "google 3CosAdd", "ap"."""
     kind, _, name = score.name.partition(".")
-    if kind in ("perplexity", "bits_per_character"):
-        return f"{ {'bits_per_character': 'bits/char'}.get(kind, kind) } {name}"
+    if kind in ("perplexity", "pseudo_perplexity", "bits_per_character"):
+        called = {"bits_per_character": "bits/char", "pseudo_perplexity": "pseudo-perplexity"}
+        return f"{called.get(kind, kind)} {name}"
     method = score.details.get("method")
     return f"{name.removesuffix('.3cosmul').removesuffix('.opp')} {method}" if method else name
 
@@ -176,6 +177,9 @@ def coverage(score: Score) -> str:
     if score.unit == "perplexity":
         ends = "+</s>" if score.details["sentence_ends_counted"] else ""
         return f"{score.total:,} tokens{ends}, {score.details['unknown_share']:.1%} <unk>"
+    if score.unit == "pseudo_perplexity":
+        about = "tokens hidden in turn"
+        return f"{score.scored:,} {about}, {score.details['unknown_share']:.1%} <unk>"
     if score.unit == "bits_per_character":
         return f"{score.total:,} chars, <unk> spelt out"
     return f"{score.scored:,} of {score.total:,} {score.items} ({score.coverage:.0%})"
