@@ -13,7 +13,14 @@ from typing import Annotated
 
 import typer
 
-from pipelines import cli_common, cli_corpus, cli_mix, cli_models, cli_query, cli_vectors
+from pipelines import (
+    cli_common,
+    cli_contextual,
+    cli_corpus,
+    cli_mix,
+    cli_models,
+    cli_vectors,
+)
 from pipelines.cli_common import (
     AsJson,
     Changes,
@@ -45,7 +52,7 @@ app = typer.Typer(
 )
 app.add_typer(cli_corpus.corpus, name="corpus")
 app.add_typer(cli_models.models, name="models")
-app.add_typer(cli_query.query, name="query")
+app.add_typer(cli_contextual.query, name="query")
 
 
 # --- running --------------------------------------------------------------------------------

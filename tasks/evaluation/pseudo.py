@@ -82,7 +82,7 @@ def measure(
     reason = "" if scored else "the text is empty"
     context = "the document" if whole else "the sentence"
     drawn = f", every {every}th {'document' if whole else 'sentence'}" if every > 1 else ""
-    baselines = ()
+    baselines: tuple[Baseline, ...] = ()
     if base and scored:
         note = "a perplexity: add-one estimates from the training text, of the same words"
         baselines = (Baseline("unigram", _exp(-base_sum / scored), note),)

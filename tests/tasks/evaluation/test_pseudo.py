@@ -27,7 +27,7 @@ class Filler:
 
     def __init__(self, *, reads_on: bool = False, said: float = 0.0) -> None:
         self.vocabulary, self.reads_on, self.said = DATA.vocabulary(), reads_on, said
-        self.seen: list[list[int]] = []
+        self.seen: list[NDArray[np.int32]] = []
 
     def masked_log_prob(self, text: Sentences) -> NDArray[np.float64]:
         self.seen += np.split(text.ids, text.starts[1:-1])
@@ -59,7 +59,7 @@ def test_of_a_long_text_sentences_at_even_distances(monkeypatch: pytest.MonkeyPa
     model = Filler()
     score = measured(model)
     every = [DATA.vocabulary().ids(s).tolist() for s in SENTENCES * 30][::5]
-    assert [s.tolist() for s in model.seen] == every  # type: ignore[attr-defined]
+    assert [s.tolist() for s in model.seen] == every
     assert score.scored == sum(map(len, every))
     assert score.total == tokens
     assert "every 5th sentence" in score.policy
