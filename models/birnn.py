@@ -62,8 +62,7 @@ from models.family import (
 )
 from models.output import Output, frequencies
 from models.recurrent import GATES, Cell, Reset, Update
-from models.sequences import Reader, Sequences, in_double
-from models.sequences import log_prob as log_prob_of
+from models.sequences import Reader, Sequences, in_double, read_log_prob
 from models.streams import NONE
 from models.text import Sentences, Tokens
 from models.units import Pieces, padded, pieces
@@ -467,7 +466,7 @@ class Shifted(Birnn):
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
         """(N + S,) nats of every word and sentence end, by the forward half."""
         examples = Examples.over(sentences, 1, self.config.boundary)
-        return log_prob_of(in_double(self), Sequences(examples))
+        return read_log_prob(in_double(self), Sequences(examples))
 
     def decoder(self, prefixes: Sentences) -> Decoder:
         """See ``models.capabilities.Predicts``; by the forward half."""

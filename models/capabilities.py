@@ -53,7 +53,8 @@ class Scores(Protocol):
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
         """Log-probabilities in nats, left to right, each sentence conditioned on its start alone.
 
-        A model that ``ReadsOn`` also sees the sentences before in the document.
+        A model that ``ReadsOn`` also sees the sentences before in the document. One that
+        ``ReadsBackward`` gives them right to left; the number of ``</s>`` is then that of a begin.
 
         Args:
             sentences: S sentences with N tokens, under the model's vocabulary.
@@ -76,6 +77,16 @@ class ReadsOn(Protocol):
     @property
     def reads_on(self) -> bool:
         """Whether ``log_prob`` conditions on them; its sentences then come as whole documents."""
+        ...
+
+
+@runtime_checkable
+class ReadsBackward(Protocol):
+    """May read a text from its end."""
+
+    @property
+    def reads_backward(self) -> bool:
+        """Whether ``log_prob`` gives each token what it is worth after those behind it."""
         ...
 
 

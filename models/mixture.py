@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from models.capabilities import Decoder, LanguageModel, Predicts, ReadsOn
+from models.capabilities import Decoder, LanguageModel, Predicts, ReadsBackward, ReadsOn
 from models.class_ngram import Config as ClassNgramConfig
 from models.family import Inputs, State, Style, Want
 from models.imported_ngram import Config as ImportedNgramConfig
@@ -112,6 +112,11 @@ class Mixture:
     def reads_on(self) -> bool:
         """Whether any part does."""
         return any(isinstance(part, ReadsOn) and part.reads_on for part in self.parts)
+
+    @property
+    def reads_backward(self) -> bool:
+        """Whether all parts do; mixed are only those that read in one direction."""
+        return any(isinstance(part, ReadsBackward) and part.reads_backward for part in self.parts)
 
     def decoder(self, prefixes: Sentences) -> Decoder:
         """See ``models.capabilities.Predicts``."""

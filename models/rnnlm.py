@@ -53,11 +53,15 @@ from models.family import (
 from models.losses import Noise, Objective
 from models.output import AdaptiveOutput, Output, draw_noise, frequencies
 from models.recurrent import GATES, Cell, Reset, Stack, Update
-from models.sequences import Reader, Sequences, in_double
-from models.sequences import batches as batches_of
-from models.sequences import log_prob as log_prob_of
-from models.sequences import n_batches as number_of
-from models.sequences import states as states_of
+from models.sequences import (
+    Reader,
+    Sequences,
+    in_double,
+    n_batches,
+    read_batches,
+    read_log_prob,
+    read_states,
+)
 from models.streams import Streams, Windows
 from models.text import Sentences, Tokens
 from models.vocabulary import LM_RESERVED, Vocabulary
@@ -314,7 +318,7 @@ class Rnnlm(nn.Module):
 
     def n_batches(self, inputs: Inputs, role: Literal["train", "heldout"] = "train") -> int:
         """Global batches in an epoch."""
-        return number_of(self._layout(inputs, role), self.config.batch_size)
+        return n_batches(self._layout(inputs, role), self.config.batch_size)
 
     def batches(self, inputs: Inputs, plan: Plan) -> Iterator[Batch]:
         """This rank's streams, or its share of the windows, of every global batch.
@@ -326,7 +330,7 @@ class Rnnlm(nn.Module):
         directions = [Sequences(examples, d == "backward") for d in config.directions]
         layout = self._layout(inputs, plan.role)
         counts = frequencies(self.vocabulary, text)
-        every = batches_of(directions, layout, config.batch_size, config.last, plan)
+        every = read_batches(directions, layout, config.batch_size, config.last, plan)
         for number, batch in enumerate(every, plan.start):
             drawn = list[Tensor]()
             if config.sampled and plan.role == "train":
@@ -407,13 +411,18 @@ class Rnnlm(nn.Module):
         of its beginning.
         """
         examples = Examples.over(sentences, 1, self.config.boundary)
-        text = Sequences(examples, self.config.direction == "backward")
-        return log_prob_of(in_double(self), text)
+        text = Sequences(examples, self.reads_backward)
+        return read_log_prob(in_double(self), text)
 
     @property
     def reads_on(self) -> bool:
         """Whether the state is kept over the start of a sentence."""
         return self.config.boundary == "document"
+
+    @property
+    def reads_backward(self) -> bool:
+        """Whether probabilities are right to left."""
+        return self.config.direction == "backward"
 
     def decoder(self, prefixes: Sentences) -> Decoder:
         """See ``models.capabilities.Predicts``.
@@ -421,7 +430,7 @@ class Rnnlm(nn.Module):
         Raises:
             ValueError: the model reads backward, so it does not know how a text goes on.
         """
-        if self.config.direction == "backward":
+        if self.reads_backward:
             raise ValueError("a backward model says what comes before a text, not how it goes on")
         return Reader(in_double(self), prefixes)
 
@@ -454,7 +463,7 @@ class Rnnlm(nn.Module):
         for i, direction in enumerate(self.config.directions):
             text = Sequences(examples, direction == "backward")
             steps = places if last else text.read_at(places)
-            found.append(states_of(model._stack(i), model.embed, text, steps))
+            found.append(read_states(model._stack(i), model.embed, text, steps))
         return [np.concatenate(layer, axis=1) for layer in zip(*found, strict=True)]
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:

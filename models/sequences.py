@@ -96,7 +96,7 @@ class Sequences:
 # --- training -----------------------------------------------------------------------------------
 
 
-def batches(
+def read_batches(
     directions: list[Sequences], layout: Streams | Windows, size: int, last: int, plan: Plan
 ) -> Iterator[tuple[Tensor, ...]]:
     """This rank's part of the batches of an epoch.
@@ -167,7 +167,7 @@ def in_double(model: Module) -> Module:
     return copy.deepcopy(model, {id(vocabulary): vocabulary}).double().eval()
 
 
-def log_prob(model: Reads, text: Sequences) -> NDArray[np.float64]:
+def read_log_prob(model: Reads, text: Sequences) -> NDArray[np.float64]:
     """(N + S,) nats of every example of a text, given the words of its unit before (behind) it."""
     result = np.full(len(text.examples), np.nan)
     with torch.inference_mode():
@@ -228,7 +228,7 @@ def _score(
         result[text.predicted(index[asked])] = torch.cat(found).numpy()
 
 
-def states(
+def read_states(
     stack: Stack, embed: Callable[[Tensor], Tensor], text: Sequences, steps: NDArray[np.int64]
 ) -> list[NDArray[np.float32]]:
     """What the layers have after some steps of reading: for each layer (N, H).

@@ -19,7 +19,7 @@ from models.family import Model
 from models.mixture import Config, Mixture, check_weights, fit_weights
 from tasks.artifacts import Artifact, Stats, canonical_json
 from tasks.errors import ConfigError, InputError
-from tasks.evaluation.perplexity import chunks, reads_on
+from tasks.evaluation.perplexity import chunks, direction_of, reads_on
 from tasks.models import read_model, read_text_pipeline, write_model
 from tasks.runner import Runner
 from tasks.step import Context, Step
@@ -148,6 +148,13 @@ def check_parts(
                 "events",
                 where=name,
                 remedy="train both with equal min_count and max_size over one corpus",
+            )
+        if direction_of(model) != direction_of(models[0]):
+            raise InputError(
+                f"it reads {direction_of(model)} and {names[0]} {direction_of(models[0])}, so "
+                "what they say of a word is given different words",
+                where=name,
+                remedy="mix models of one direction",
             )
         pipeline = canonical_json(read_text_pipeline(source))
         if pipeline != canonical_json(read_text_pipeline(sources[0])):

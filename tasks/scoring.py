@@ -195,7 +195,7 @@ def summary(model: LanguageModel, sums: Tally) -> dict[str, Any]:
         "characters": sums.characters,
         "spelling_bytes": sums.spelling_bytes,
     }
-    return {**found, **terms_of(model.vocabulary, reads_on(model))}
+    return {**found, **terms_of(model)}
 
 
 # --- scores as a file -----------------------------------------------------------------------
@@ -234,7 +234,7 @@ def write_scores(
     if out.is_dir() or (source != "-" and out.resolve() == Path(source).expanduser().resolve()):
         what = "a folder" if out.is_dir() else "the text itself"
         raise InputError(f"this is {what}", where=str(out), remedy="name another file by --out")
-    about = {"model": asked.reference, **terms_of(model.vocabulary, reads_on(model))}
+    about = {"model": asked.reference, **terms_of(model)}
     schema = SCHEMAS[by].with_metadata({"lexloom": json.dumps(about)})
     sums, sentences = Tally(), 0
     rows = _by_token if by == "token" else _by_sentence

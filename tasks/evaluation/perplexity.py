@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capabilities import ReadsOn, Scores
+from models.capabilities import ReadsBackward, ReadsOn, Scores
 from models.family import Model, Progress
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import BOS, EOS, Vocabulary
@@ -32,7 +32,6 @@ RUNS = 1000
 LARGEST = 709.0
 """Nats whose exponential is still a finite number."""
 
-DIRECTION = "left to right"
 POLICY = "unknown words scored as <unk>, sentence ends counted"
 
 
@@ -199,6 +198,12 @@ def reads_on(model: Model) -> bool:
     return isinstance(model, ReadsOn) and model.reads_on
 
 
+def direction_of(model: Model) -> str:
+    """In which direction a model reads; see ``models.capabilities.ReadsBackward``."""
+    backward = isinstance(model, ReadsBackward) and model.reads_backward
+    return "right to left" if backward else "left to right"
+
+
 def chunks(text: Sentences, size: int, *, whole: bool = False) -> Iterator[tuple[Sentences, int]]:
     """Runs of whole sentences with at least ``size`` tokens, and the index of their first token.
 
@@ -286,9 +291,9 @@ def measure(
     if sums.impossible:
         undefined = f"the model holds {sums.impossible} tokens for impossible"
     uncounted = "" if sums.characters else "the characters of the text are not known"
-    terms = {**terms_of(vocabulary, crosses), **_counts(sums), "text": source}
+    terms = {**terms_of(model), **_counts(sums), "text": source}
     context = "context across sentences" if crosses else "no context across sentences"
-    policy = f"{terms['unknown_share']:.2%} {POLICY}, {context}, {DIRECTION}"
+    policy = f"{terms['unknown_share']:.2%} {POLICY}, {context}, {terms['direction']}"
 
     def score(
         unit: str,
@@ -342,14 +347,15 @@ def _baseline(value: float | None, trained: bool) -> Baseline:
     return Baseline("uniform", value, "every entry but <s> equally likely")
 
 
-def terms_of(vocabulary: Vocabulary, crosses: bool) -> dict[str, Any]:
+def terms_of(model: Model) -> dict[str, Any]:
     """On what terms a figure is: two perplexities compare only on the same."""
+    vocabulary = model.vocabulary
     return {
         "vocabulary": vocabulary.hash,
         "vocabulary_entries": len(vocabulary),
-        "direction": DIRECTION,
+        "direction": direction_of(model),
         "sentence_ends_counted": True,
-        "context_crosses_sentences": crosses,
+        "context_crosses_sentences": reads_on(model),
         "unknown_policy": "scored as <unk>",
         "spelling": "in bits a character: unknown words spelt at 8 bits a UTF-8 byte and their end",
     }

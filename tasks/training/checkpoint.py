@@ -184,8 +184,14 @@ def _name(step: int) -> str:
 
 
 def to_arrays(tensors: Mapping[str, Tensor]) -> Arrays:
-    """Tensors of any device as arrays, without a copy where they are on the CPU."""
-    return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+    """Tensors of any device as arrays, without a copy where they are on the CPU.
+
+    Arrays know no bfloat16; it goes into float32 without loss.
+    """
+    return {
+        name: (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).detach().cpu().numpy()
+        for name, tensor in tensors.items()
+    }
 
 
 def to_tensors(arrays: Arrays) -> dict[str, Tensor]:

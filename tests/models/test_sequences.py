@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from models import sequences
 from models.examples import END, START, Boundary, Examples
 from models.family import Plan
-from models.sequences import Reader, Sequences
+from models.sequences import Reader, Sequences, read_batches, read_log_prob
 from models.streams import NONE, Streams, Windows
 from models.text import Sentences
 
@@ -68,7 +68,7 @@ def test_every_stream_and_every_window_is_predicted_once_over_the_ranks() -> Non
     whole = text.at(np.arange(n))[1]
     for layout, last in ((Streams(n, 5, 4), 0), (Windows(n, 7, 2), 1)):
         parts = [
-            torch.cat([t.flatten() for _, t in sequences.batches([text], layout, 6, last, plan)])
+            torch.cat([t.flatten() for _, t in read_batches([text], layout, 6, last, plan)])
             for plan in (Plan(1, rank=r, world=w) for w in (1, 2, 3) for r in range(w))
         ]
         told = [np.sort(torch.cat(g).numpy()) for g in (parts[:1], parts[1:3], parts[3:])]
@@ -114,7 +114,7 @@ def slow_scores(documents: list[list[list[int]]]) -> list[float]:
 def test_scores_do_not_depend_on_what_is_read_beside(documents: list[list[list[int]]]) -> None:
     text = Sequences(Examples.over(text_of(documents), 1, "document"))
     np.testing.assert_allclose(
-        sequences.log_prob(Sums(), text), slow_scores(documents), rtol=0, atol=1e-12
+        read_log_prob(Sums(), text), slow_scores(documents), rtol=0, atol=1e-12
     )
 
 
@@ -128,7 +128,7 @@ def test_a_long_unit_is_scored_in_pieces_that_have_warmed_up(
     words = rng.integers(A, D + 1, 44).tolist()
     documents = [[words[:3]], [words], [words[:7], words[:8]]]
     text = Sequences(Examples.over(text_of(documents), 1, "document"))
-    found, exact = sequences.log_prob(Sums(), text), np.array(slow_scores(documents))
+    found, exact = read_log_prob(Sums(), text), np.array(slow_scores(documents))
     # The first document, the first 13 words of the second and the third (17 words) but its last 4.
     near = np.abs(found - exact) < 1e-12
     assert near[: 4 + 13].all()

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from models import ngram, nplm, word2vec
+from models import ngram, nplm, rnnlm, word2vec
 from models.families import FamilyConfig
 from models.mixture import Mixture, mixed
 from models.text import Sentences
 from tasks.artifacts import Artifact
 from tasks.corpus import Corpus, CorpusConfig, build_corpus
 from tasks.errors import ConfigError, InputError
-from tasks.evaluation import EvaluationConfig, evaluate_model, read_scores
+from tasks.evaluation import EvaluationConfig, evaluate_model, incomparable, read_scores
 from tasks.mix import mix_models
 from tasks.models import TextPipeline, read_model
 from tasks.prepare import prepare
@@ -123,3 +124,19 @@ def test_what_cannot_be_mixed(world: World, parts: dict[str, Artifact]) -> None:
     fewer = world.train(ngram.Config(order=2, min_count=1, max_size=5))
     with pytest.raises(InputError, match=r"its vocabulary \(8 entries\) is not that of a \(12\)"):
         mix_models(run, {"a": one, "b": fewer}, weights=(0.5, 0.5))
+
+
+def test_a_model_that_reads_backward_is_never_ranked_with_or_mixed_into_one_that_does_not(
+    world: World, parts: dict[str, Artifact]
+) -> None:
+    small = rnnlm.Config(units=4, embedding=4, epochs=1, batch_size=8, min_count=1, max_size=None)
+    made = {d: world.train(replace(small, direction=d)) for d in ("forward", "backward")}
+    scores = []
+    for artifact in made.values():
+        config = EvaluationConfig(similarity=(), analogy=())
+        found = evaluate_model(world.runner, artifact, world.corpus, config, "small")
+        scores.append(read_scores(world.runner.store.reader(found))[0])
+    assert "right to left" in scores[1].policy
+    assert incomparable(*scores) == "they read in different directions"
+    with pytest.raises(InputError, match="right to left and forward left to right"):
+        mix_models(world.runner, made, weights=(0.5, 0.5))

@@ -255,8 +255,9 @@ def run(forks: Forks, *trainees: Trainee) -> list[int | None]:
         CONFIG,
         replace(CONFIG, objective="nce", noise=7, log_normalizer="learned", dropout=0.3),
         replace(CARRYING, dropout=0.3),
+        replace(CARRYING, precision="bfloat16"),
     ],
-    ids=["softmax", "nce", "carrying"],
+    ids=["softmax", "nce", "carrying", "carrying-bfloat16"],
 )
 def test_a_killed_training_ends_as_if_it_had_not_been(
     config: Config | rnnlm.Config, tmp_path: Path, forks: Forks
