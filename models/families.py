@@ -16,6 +16,7 @@ from models import (
     glove,
     imported,
     imported_ngram,
+    joined,
     mixture,
     ngram,
     nplm,
@@ -64,7 +65,12 @@ FAMILIES: tuple[
 """The Config classes themselves, in the order in which leaderboards and docs list families."""
 
 StoredConfig = Annotated[
-    FamilyConfig | imported.Config | imported_ngram.Config | quantized.Config | mixture.Config,
+    FamilyConfig
+    | imported.Config
+    | imported_ngram.Config
+    | quantized.Config
+    | mixture.Config
+    | joined.Config,
     Field(discriminator="family"),
 ]
 """The settings of any model that a store or a registry may hold: of families, of what is read from

@@ -226,6 +226,7 @@ app.command()(cli_models.pull)
 app.command()(cli_models.evaluate)
 app.command()(cli_vectors.quantize)
 app.command()(cli_mix.mix)
+app.command()(cli_mix.join)
 app.command("map")(cli_vectors.word_map)
 app.command()(cli_corpus.gc)
 

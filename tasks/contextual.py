@@ -380,8 +380,8 @@ def _vectors_at(
         text = Sentences.of(model.vocabulary, [block.tokens[s] for s in wanted])
     starts = dict(zip(wanted, text.starts[:-1].tolist(), strict=True))
     rows = np.array([starts[s] + t for s, t in here])
-    found: NDArray[np.float32] = np.asarray(model.token_vectors(text)[layer], np.float32)
-    return found[rows]
+    found: FloatArray = model.token_vectors(text)[layer]
+    return np.asarray(found, np.float32)[rows]
 
 
 def nearest_sentences(
