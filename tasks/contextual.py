@@ -371,7 +371,7 @@ def senses(
 
 
 def _vectors_at(
-    model: Any, block: Block, here: Sequence[tuple[int, int]], layer: int, *, document: bool
+    model: Contextual, block: Block, here: Sequence[tuple[int, int]], layer: int, *, document: bool
 ) -> NDArray[np.float32]:
     """The vectors of some tokens of a block; of sentences without any nothing is read."""
     wanted = list(range(len(block.tokens))) if document else sorted({s for s, _ in here})

@@ -19,18 +19,25 @@ SMALL = "units: 8, embedding: 8, epochs: 1, min_count: 1"
 
 
 @pytest.fixture(scope="module")
-def encoders(cli: Cli, corpus_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that trains three encoders; the text that they were trained on."""
+def recipe_of_encoders(corpus_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three encoders."""
     recipe = tmp_path_factory.mktemp("encoders") / "encoders.yaml"
     recipe.write_text(
-        f"corpus: {{name: enc, train: {{paths: [{corpus_file}]}}, split: {{valid: 0.2, test: 0.2}}}}\n"
+        f"corpus: {{name: enc, train: {{paths: [{corpus_file}]}}, "
+        "split: {valid: 0.2, test: 0.2}}\n"
         "families:\n"
         f"  ahead: {{family: rnnlm, boundary: sentence, {SMALL}}}\n"
         f"  back: {{family: rnnlm, boundary: sentence, direction: backward, {SMALL}}}\n"
         f"  mask: {{family: birnn, objective: mask, {SMALL}}}\n"
         "evaluation: {similarity: [], analogy: []}\n"
     )
-    done = cli("run", str(recipe), "--direct", "--json")
+    return recipe
+
+
+@pytest.fixture
+def encoders(cli: Cli, recipe_of_encoders: Path, corpus_file: Path) -> Path:
+    """They are trained, or have been; the text that they were trained on."""
+    done = cli("run", str(recipe_of_encoders), "--direct", "--json")
     assert done.code == 0, done.err
     rows = {row["name"]: row for row in json.loads(done.out)["leaderboard"]}
     scores = {name: [s["name"] for s in row["scores"]] for name, row in rows.items()}
@@ -77,10 +84,10 @@ def test_two_directions_joined_registered_pulled_asked_and_served(
     expected = joined.sentence_vectors(text)  # type: ignore[attr-defined]
     np.testing.assert_allclose(np.stack(list(answer["vector"])), expected, atol=1e-6)
     done = cli("join", "enc-ahead@champion", "both/1", "--name", "more")
-    assert done.code == 1
+    assert done.code == 2
     assert "made of others" in done.err
     done = cli("join", parts[0], "--name", "one")
-    assert done.code == 1
+    assert done.code == 2
     assert "cannot be joined" in done.err
 
 
@@ -117,10 +124,10 @@ def test_senses_and_sentences_on_a_terminal_and_served(
     assert done.code == 0, done.err
     assert len(pq.read_table(tmp_path / "s.parquet")) == len(text)
     done = cli("query", "perplexity", model, "the ship")
-    assert done.code == 1
+    assert done.code == 2
     assert "gives no probability of text" in done.err
     done = cli("query", "tokens", model, "--text", "a b", "--layer", "9", "--out", "x.parquet")
-    assert done.code == 1
+    assert done.code == 2
     assert "no layer '9'" in done.err
 
 
