@@ -22,6 +22,7 @@ from models import (
     glove,
     imported,
     imported_ngram,
+    joined,
     mixture,
     ngram,
     nplm,
@@ -94,7 +95,8 @@ StoredConfig = Annotated[
     | imported_ngram.Config
     | quantized.Config
     | mixture.Config
-    | blend.Config,
+    | blend.Config
+    | joined.Config,
     Field(discriminator="family"),
 ]
 """The settings of any model that a store or a registry may hold: of families, of what is read from

@@ -16,10 +16,10 @@ import typer
 from pipelines import (
     cli_blend,
     cli_common,
+    cli_contextual,
     cli_corpus,
     cli_mix,
     cli_models,
-    cli_query,
     cli_rates,
     cli_vectors,
 )
@@ -54,7 +54,7 @@ app = typer.Typer(
 )
 app.add_typer(cli_corpus.corpus, name="corpus")
 app.add_typer(cli_models.models, name="models")
-app.add_typer(cli_query.query, name="query")
+app.add_typer(cli_contextual.query, name="query")
 
 
 # --- running --------------------------------------------------------------------------------
@@ -231,6 +231,7 @@ app.command()(cli_mix.mix)
 app.command("lr-find")(cli_rates.lr_find)
 app.command()(cli_blend.blend)
 app.command()(cli_blend.tune)
+app.command()(cli_mix.join)
 app.command("map")(cli_vectors.word_map)
 app.command()(cli_corpus.gc)
 

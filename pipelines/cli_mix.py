@@ -1,7 +1,8 @@
-"""The command that mixes language models."""
+"""The commands that make one model of several: mixed language models, joined encoders."""
 
 from __future__ import annotations
 
+import enum
 from typing import Annotated
 
 import typer
@@ -56,6 +57,48 @@ def mix(
         print_json(made.to_json())
         return
     out().print(mixture_table(made))
+    for one in made.scores:
+        out().print(one.line, highlight=False, markup=False)
+    display.show_promotion(out(), made.promotion)
+
+
+class Combining(enum.StrEnum):
+    """How vectors become one."""
+
+    concatenation = "concatenation"
+    sum = "sum"
+    average = "average"
+    product = "product"
+
+
+def join(
+    models: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL...", help="Models with contextual vectors, one vocabulary"),
+    ],
+    name: Annotated[str, typer.Option("--name", help="Register what comes of it by this name")],
+    combine: Annotated[
+        Combining, typer.Option("--combine", help="How their vectors become one")
+    ] = Combining.concatenation,
+    home: Home = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Join encoders, such as a forward and a backward one, into one contextual embedder."""
+    settings, console = begin(verbose)
+    from pipelines import display
+    from pipelines.console import Watch, quieten
+    from pipelines.joining import join_registered
+
+    if not verbose:
+        quieten(settings.home / "logs" / "join.log")
+    with Watch(console) as watch:
+        made = join_registered(models, settings, watch, name=name, combine=combine.value)
+    if as_json:
+        print_json(made.to_json())
+        return
+    line = f"{made.reference}: {' + '.join(made.parts)}, layers {', '.join(made.layers)}"
+    out().print(line, highlight=False, markup=False, soft_wrap=True)
     for one in made.scores:
         out().print(one.line, highlight=False, markup=False)
     display.show_promotion(out(), made.promotion)

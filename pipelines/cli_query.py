@@ -22,7 +22,7 @@ from pipelines.cli_common import (
 
 query = typer.Typer(
     help="Ask a model: neighbours, analogies, similarity, odd one out, rank; perplexity, scores "
-    "of a text, text that it makes.",
+    "of a text, text that it makes; vectors of tokens and sentences.",
     no_args_is_help=True,
 )
 

@@ -165,6 +165,7 @@ def _better(value: float | None, than: Score) -> bool:
 TEXT_KINDS = {
     "perplexity": "perplexity",
     "perplexity_backward": "perplexity backward",
+    "pseudo_perplexity": "pseudo-perplexity",
     "bits_per_character": "bits/char",
 }
 
@@ -183,6 +184,9 @@ def coverage(score: Score) -> str:
     if score.unit == "perplexity":
         ends = "+</s>" if score.details["sentence_ends_counted"] else ""
         return f"{score.total:,} tokens{ends}, {score.details['unknown_share']:.1%} <unk>"
+    if score.unit == "pseudo_perplexity":
+        about = "tokens hidden in turn"
+        return f"{score.scored:,} {about}, {score.details['unknown_share']:.1%} <unk>"
     if score.unit == "bits_per_character":
         return f"{score.total:,} chars, <unk> spelt out"
     return f"{score.scored:,} of {score.total:,} {score.items} ({score.coverage:.0%})"

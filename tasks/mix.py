@@ -128,18 +128,12 @@ def check_parts(
         InputError: a model that gives no probabilities, or two that read text in different ways.
     """
     scoring: list[LanguageModel] = []
-    seen: dict[str, str] = {}
-    for model, source, name in zip(models, sources, names, strict=True):
-        content = source.artifact.content
+    for model, name in zip(models, names, strict=True):
         if not isinstance(model, LanguageModel):
             raise InputError(
                 "this model gives no probability of text, so it cannot be mixed",
                 where=name,
                 remedy="name language models, such as ngram or nplm",
-            )
-        if content in seen:
-            raise ConfigError(
-                f"this is the same model as {seen[content]}", where=name, remedy="name it once"
             )
         if model.vocabulary.hash != models[0].vocabulary.hash:
             raise InputError(
@@ -156,6 +150,25 @@ def check_parts(
                 where=name,
                 remedy="mix models of one direction",
             )
+        scoring.append(model)
+    check_sources(sources, names)
+    return scoring
+
+
+def check_sources(sources: Sequence[Reader], names: Sequence[str]) -> None:
+    """Refuse models that cannot be parts of one, whatever they are.
+
+    Raises:
+        ConfigError: one model twice.
+        InputError: two that read text in different ways.
+    """
+    seen: dict[str, str] = {}
+    for source, name in zip(sources, names, strict=True):
+        content = source.artifact.content
+        if content in seen:
+            raise ConfigError(
+                f"this is the same model as {seen[content]}", where=name, remedy="name it once"
+            )
         pipeline = canonical_json(read_text_pipeline(source))
         if pipeline != canonical_json(read_text_pipeline(sources[0])):
             raise InputError(
@@ -164,8 +177,6 @@ def check_parts(
                 remedy="train both over one corpus",
             )
         seen[content] = name
-        scoring.append(model)
-    return scoring
 
 
 def blend(

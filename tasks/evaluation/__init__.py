@@ -1,6 +1,7 @@
 """What a model is worth: every score with its coverage, its policy and its baseline.
 
 Which evaluators a model gets follows from its capabilities: perplexity from ``Scores``,
+pseudo-perplexity from ``FillsIn``,
 similarity, analogies, categorization, outlier detection and nearest neighbours from
 ``EmbedsWords``. Evaluating never changes a model. docs/evaluation.md has the policies.
 
@@ -16,16 +17,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from models.capabilities import ClassesWords, EmbedsWords, Scores
+from models.capabilities import ClassesWords, EmbedsWords, FillsIn, Scores
 from models.family import Model, Progress, Split
+from models.text import Tokens
 from tasks.artifacts import Artifact, Stats
 from tasks.corpus import Corpus
 from tasks.errors import InputError
-from tasks.evaluation import analogy, categorization, outliers, perplexity, similarity
+from tasks.evaluation import analogy, categorization, outliers, perplexity, pseudo, similarity
 from tasks.evaluation.clusters import Clusters, chosen_clusters
 from tasks.evaluation.lexicon import Case, Lexicon, Words
 from tasks.evaluation.names import KINDS, NAMES, Kind, files_of, find_set, import_sets, read_files
@@ -125,7 +127,7 @@ def evaluate(context: Context, readers: Mapping[str, Reader], params: Evaluate) 
     for role in sorted(readers, key=_order):
         kind, _, name = role.partition(":")
         if kind == "tokens" and name != "train":
-            scores += perplexity.measure(
+            scores += text_scores(
                 name,
                 model,
                 read_tokens(readers[role]),
@@ -149,6 +151,13 @@ def evaluate(context: Context, readers: Mapping[str, Reader], params: Evaluate) 
     if isinstance(model, ClassesWords):
         context.out.json(CLUSTERS, chosen_clusters(model))
     return {score.name: score.value for score in scores if score.value is not None}
+
+
+def text_scores(name: str, model: Model, text: Tokens, **about: Any) -> tuple[Score, ...]:
+    """What a model is worth on a text; see ``perplexity.measure`` and ``pseudo.measure``."""
+    if isinstance(model, FillsIn):
+        return (pseudo.measure(name, model, text, **about),)
+    return perplexity.measure(name, model, text, **about)
 
 
 def _order(role: str) -> tuple[int, str]:
@@ -240,7 +249,7 @@ def evaluate_model(
     able = read_capabilities(runner.store.reader(model))
     inputs = {"model": model}
     words = None
-    if "scores" in able:
+    if "scores" in able or "fills_in" in able:
         splits: list[Split] = ["train", *config.splits]
         inputs |= {f"tokens:{split}": corpus.tokens[split] for split in splits}
         inputs |= {f"documents:{split}": corpus.documents[split] for split in config.splits}
@@ -339,7 +348,7 @@ def evaluate_files(
     Raises:
         InputError: a file cannot be used, or the model cannot answer what is asked.
     """
-    if texts and not isinstance(model, Scores):
+    if texts and not isinstance(model, Scores | FillsIn):
         raise _unable(model, "gives no probability of text", "perplexity")
     if any(sets.values()) and not isinstance(model, EmbedsWords):
         raise _unable(model, "has no word vectors", "similarity and analogies")
@@ -352,7 +361,7 @@ def evaluate_files(
     for path in texts:
         tokens, source = read_text(path, text)
         name = path.name.partition(".")[0]
-        scores += perplexity.measure(name, model, tokens, source=source, progress=progress)
+        scores += text_scores(name, model, tokens, source=source, progress=progress)
     return tuple(scores)
 
 

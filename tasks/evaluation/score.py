@@ -9,6 +9,7 @@ from typing import Any
 
 UNITS = {
     "perplexity": "lower",
+    "pseudo_perplexity": "lower",
     "bits_per_character": "lower",
     "spearman": "higher",
     "accuracy": "higher",
@@ -154,6 +155,12 @@ TERMS: dict[str, dict[str, str]] = {
         "text": "they were measured on different texts",
         "tokens": "they were measured on different tokens",
     },
+    "pseudo_perplexity": {
+        "vocabulary": "their vocabularies differ: what one predicts, the other calls <unk>",
+        "context_crosses_sentences": "one sees across sentences, the other does not",
+        "text": "they were measured on different texts",
+        "tokens": "they were measured on different tokens",
+    },
     "bits_per_character": {
         "direction": "they read in different directions",
         "sentence_ends_counted": "one counts sentence ends, the other does not",
@@ -184,7 +191,7 @@ def show(value: float | None, unit: str) -> str:
         return "undefined"
     if unit == "accuracy":
         return f"{value:.1%}" if value >= 0.001 or value == 0 else f"{value:.3%}"
-    return f"{value:,.1f}" if unit == "perplexity" else f"{value:.3f}"
+    return f"{value:,.1f}" if unit.endswith("perplexity") else f"{value:.3f}"
 
 
 def shown_range(interval: Sequence[float] | None, unit: str) -> str:

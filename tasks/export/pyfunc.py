@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.capabilities import EmbedsWords, Predicts, Scores
+from models.capabilities import EmbedsTokens, EmbedsWords, FillsIn, Predicts, Scores
 from models.family import Family, Model
 from tasks.export.bundle import bundle
 from tasks.export.native import FILES, FOLDER_MANIFEST
@@ -108,7 +108,7 @@ def _signature(model: Model) -> ModelSignature:
         names = ("word", "other", "expression", "a", "b", "c", "d")
         columns += [ColSpec(string, name, required=False) for name in names]
         columns += [ColSpec(Array(string), name, required=False) for name in ("words", "others")]
-    if isinstance(model, Scores):
+    if isinstance(model, Scores | FillsIn | EmbedsTokens):
         columns.append(ColSpec(Array(string), "tokens", required=False))
         columns.append(ColSpec(string, "text", required=False))
     params = [
@@ -126,6 +126,8 @@ def _signature(model: Model) -> ModelSignature:
             ParamSpec("top_p", DataType.double, 1.0),
             ParamSpec("unknown", DataType.boolean, False),
         ]
+    if isinstance(model, EmbedsTokens):
+        params += [ParamSpec("layer", string, "last"), ParamSpec("word", string, "")]
     return ModelSignature(inputs=Schema(columns), params=ParamSchema(params))
 
 

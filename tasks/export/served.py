@@ -20,9 +20,17 @@ from mlflow.pyfunc.model import PythonModel, PythonModelContext
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from models.capabilities import EmbedsWords, Predicts, Scores
+from models.capabilities import (
+    EmbedsSentences,
+    EmbedsTokens,
+    EmbedsWords,
+    FillsIn,
+    Predicts,
+    Scores,
+)
 from models.expressions import signed_words
 from models.generation import Sampling, generate
+from models.occurrences import chosen_layers, nearest_others
 from models.tables import Choice, choices
 from models.text import Sentences
 from models.vectors import Method
@@ -57,13 +65,21 @@ class Pretrained(PythonModel):
                                        how many tokens the model does not know
     generate           tokens or text  ``tokens`` that go on from these, ``ended``, whether the
                                        sentence did, and ``log_prob`` of what was made
+    fill_in            tokens or text  ``log_probs`` of each token, hidden in turn and predicted
+                                       from all others, in nats; no probability of the text
+    token_vectors      tokens or text  ``vectors``, one for each token in its context
+    sentence_vectors   tokens or text  ``vector``
+    senses             tokens or text  a row for each occurrence of the ``word`` in all rows:
+                                       ``row``, ``position``, and ``rows``, ``positions``,
+                                       ``similarities`` of those most alike, best first
     =================  ==============  ===========================================================
 
     More ``params``: ``k``, how many neighbours or answers (10); ``method`` of analogies, "3cosadd"
     or "3cosmul"; ``vectors``, which of the model's vectors answer: "own", "input", "output", "sum",
     "before-highway" or "after-highway". Of generate: ``length`` (50), words to make at most;
     ``seed`` (1), row i depends on it and on i alone; ``temperature`` (1.0), ``top_k``, ``top_p``
-    (1.0); ``unknown`` (False), whether ``<unk>`` may be made.
+    (1.0); ``unknown`` (False), whether ``<unk>`` may be made. Of token_vectors and
+    senses: ``layer`` ("last"), by its name; of senses: ``word``.
 
     An answer about a word that the model does not know is None. ``tokens``, ``words`` and
     ``others`` are lists of strings; ``text``, one sentence as a string, is taken only where the
@@ -180,10 +196,12 @@ class Pretrained(PythonModel):
             answers = self._log_probs(model_input)
         elif task == "generate":
             answers = self._texts(model_input, params)
+        elif task in CONTEXTUAL:
+            answers = CONTEXTUAL[task](self, self._sentences(model_input), params)
         elif task in QUESTIONS:
             answers = self._about_words(QUESTIONS[task], model_input, params)
         else:
-            there = ", ".join([*QUESTIONS, "log_prob", "generate"])
+            there = ", ".join([*QUESTIONS, "log_prob", "generate", *CONTEXTUAL])
             raise _refusal(f"there is no task {task!r}; there are {there}")
         # Left to itself, pandas makes NaN of None among numbers, which JSON does not know.
         return pd.DataFrame(
@@ -265,6 +283,72 @@ class Pretrained(PythonModel):
             "unknown": [len(tokens) - n for tokens, n in zip(sentences, known, strict=True)],
         }
 
+    # --- of tokens and sentences in their context ---
+
+    def token_vectors(
+        self, sentences: list[list[str]], layer: str = "last"
+    ) -> list[NDArray[np.float32]]:
+        """For each sentence (T, D), the vectors of its tokens, each sentence read alone."""
+        if not isinstance(self.model, EmbedsTokens):
+            raise _refusal(f"a {self._title} model has no vectors of tokens in their context")
+        try:
+            number, *more = chosen_layers(self.model.layers, [layer])
+        except ValueError as error:
+            raise _refusal(str(error)) from None
+        if more:
+            raise _refusal("name one layer")
+        text = Sentences.of(self.vocabulary, sentences)
+        found = np.asarray(self.model.token_vectors(text)[number], np.float32)
+        return np.split(found, text.starts[1:-1])
+
+    def _token_vectors(
+        self, sentences: list[list[str]], params: dict[str, Any]
+    ) -> dict[str, list[Any]]:
+        found = self.token_vectors(sentences, str(params.get("layer") or "last"))
+        return {"vectors": [vectors.tolist() for vectors in found]}
+
+    def _sentence_vectors(
+        self, sentences: list[list[str]], _params: dict[str, Any]
+    ) -> dict[str, list[Any]]:
+        if not isinstance(self.model, EmbedsSentences):
+            raise _refusal(f"a {self._title} model has no vectors of sentences")
+        found = self.model.sentence_vectors(Sentences.of(self.vocabulary, sentences))
+        return {"vector": found.tolist()}
+
+    def _senses(self, sentences: list[list[str]], params: dict[str, Any]) -> dict[str, list[Any]]:
+        word = params.get("word")
+        if not word:
+            raise _refusal('this task looks for a word: params={"task": "senses", "word": ...}')
+        places = [
+            (row, position)
+            for row, tokens in enumerate(sentences)
+            for position, token in enumerate(tokens)
+            if token == word
+        ]
+        layer = str(params.get("layer") or "last")
+        vectors = self.token_vectors([sentences[row] for row, _ in places], layer)
+        if not places:
+            return {name: [] for name in SENSES}
+        own = np.stack([rows[at] for rows, (_, at) in zip(vectors, places, strict=True)])
+        near, cosines = nearest_others(own, np.arange(len(own)), int(params.get("k", 10)))
+        columns = (
+            [row for row, _ in places],
+            [position for _, position in places],
+            [[places[i][0] for i in others] for others in near.tolist()],
+            [[places[i][1] for i in others] for others in near.tolist()],
+            cosines.tolist(),
+        )
+        return dict(zip(SENSES, columns, strict=True))
+
+    def _filled_in(
+        self, sentences: list[list[str]], _params: dict[str, Any]
+    ) -> dict[str, list[Any]]:
+        if not isinstance(self.model, FillsIn):
+            raise _refusal(f"a {self._title} model fills in no hidden tokens")
+        text = Sentences.of(self.vocabulary, sentences)
+        found = np.split(self.model.masked_log_prob(text), text.starts[1:-1])
+        return {"log_probs": [row.tolist() for row in found]}
+
     # --- inside ---
 
     @property
@@ -276,6 +360,16 @@ class Pretrained(PythonModel):
         if not isinstance(self.model, Scores):
             raise _refusal(f"a {self._title} model gives no probability of text")
         return self.model
+
+
+SENSES = ("row", "position", "rows", "positions", "similarities")
+CONTEXTUAL = {
+    "fill_in": Pretrained._filled_in,
+    "token_vectors": Pretrained._token_vectors,
+    "sentence_vectors": Pretrained._sentence_vectors,
+    "senses": Pretrained._senses,
+}
+"""Tasks over token lists, by the methods that answer them."""
 
 
 # --- what can be asked of word vectors ------------------------------------------------------

@@ -694,6 +694,10 @@ def test_evaluation(row: Row, world: World, tmp_path: Path) -> None:
             if row.both:  # the mean of both directions
                 found = math.sqrt(found * scores["perplexity_backward.valid"].value)
             assert found == pytest.approx(float(stats["heldout_perplexity"]), rel=0.01)
+    if "fills_in" in row.can:
+        expected |= {f"pseudo_perplexity.{s}" for s in config.splits}
+        pseudo = scores["pseudo_perplexity.test"]
+        assert 1 < pseudo.value < pseudo.baselines[0].value
     if "embeds_words" in row.can:
         expected |= {"similarity.pairs", "analogy.questions", "analogy.questions.3cosmul"}
         pairs_scored = 31 if row.open else 30
