@@ -110,6 +110,12 @@ class Inputs:
         return counts
 
 
+def with_article(title: str) -> str:
+    """What a family is called in a sentence: "an n-gram", "a word2vec"."""
+    vowel = title[0] in "AEIOaeio" or title.startswith("n-")
+    return f"{'an' if vowel else 'a'} {title}"
+
+
 # --- the family and its model ---------------------------------------------------------------
 
 

@@ -316,7 +316,7 @@ def evaluate(
         from tasks.store import Store
 
         compared = compare(
-            [open_model(model, settings.tracking_uri) for model in dict.fromkeys(models)],
+            [open_model(model, settings.tracking_uri) for model in models],
             {
                 "similarity": similarity or (),
                 "analogy": analogy or (),

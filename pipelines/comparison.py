@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from models.capabilities import Scores
 from models.family import Progress
+from tasks.errors import ConfigError
 from tasks.evaluation import Score, evaluate_files
 from tasks.evaluation.by_sentence import (
     SentenceScores,
@@ -97,9 +99,11 @@ def compare(
         store: that holds the splits.
 
     Raises:
-        InputError: a set cannot be found or used, or a model cannot answer what is asked.
+        ConfigError: a model is named twice, or two texts have one name.
+        InputError: a set cannot be found or used, a text has no words, or a model cannot answer
+            what is asked.
     """
-    opened = [*{one.reference: one for one in opened}.values()]
+    _refuse_repetitions(opened, [path.name.partition(".")[0] for path in texts], splits)
     models = {
         one.reference: evaluate_files(
             one.model,
@@ -133,6 +137,23 @@ def compare(
             on_split = partial(_on_split, opened, split, store, progress)
             found += text_differences(split, (first, second), on_split)
     return Comparison(models, spreads([*models.values()]), tuple(found), contexts)
+
+
+def _refuse_repetitions(
+    opened: Sequence[OpenedModel], texts: Sequence[str], splits: Sequence[str]
+) -> None:
+    """A model twice would be held against itself, and two texts of one name told as one."""
+    references = [one.reference for one in opened]
+    for reference, n in Counter(references).items():
+        if n > 1:
+            raise ConfigError("this model is named twice", where=reference, remedy="name it once")
+    for name, n in Counter([*texts, *splits]).items():
+        if n > 1:
+            raise ConfigError(
+                f"{n} texts are called {name}, so their scores would have one name",
+                where=name,
+                remedy="rename a file, or ask for one of them at a time",
+            )
 
 
 def _by_context(

@@ -18,6 +18,11 @@ from tasks.registry import check_name, list_models, register
 from tasks.runner import Observer, Runner
 from tasks.store import Store
 
+_SUMS = (
+    "warning: after some contexts the probabilities of all words sum to more than 1, so "
+    "perplexities come out too low"
+)
+
 
 @dataclass(frozen=True)
 class ImportResult:
@@ -53,6 +58,7 @@ class ImportResult:
         return [
             f"{self.name} v{self.version} {aliases}" + (" (read before)" if self.reused else ""),
             f"{words:,} words, read as {format}" + (f"; {left}" if left else ""),
+            *([_SUMS] if self.stats.get("sums_above_1") else []),
             *(score.line for score in self.scores),
             *(f"not champion: {reason}" for reason in self.promotion.reasons),
         ]

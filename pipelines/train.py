@@ -29,6 +29,7 @@ from models import (
     rnnlm,
     word2vec,
 )
+from models.family import with_article
 from pipelines.config import parse
 from pipelines.flow import concluding, job, show_result
 from pipelines.job import RunResult
@@ -80,7 +81,7 @@ def _train(config: type[Any]) -> Flow[..., RunResult]:
     fields = [field for field in dataclasses.fields(config) if field.name != "family"]
     ours = {field.name: (hints[field.name], field.default) for field in fields}
     parameters = _COMMON | ({"base": _BASE} if hasattr(config, "lasting") else {}) | ours
-    about = f"Train a {config.title} ({config.paper}), evaluate and register it."
+    about = f"Train {with_article(config.title)} ({config.paper}), evaluate and register it."
     train.__name__ = train.__qualname__ = f"train_{config.family.replace('-', '_')}"
     # Prefect reads the texts of a form from the docstring.
     lines = [f"    {name}: {_description(hint)}" for name, (hint, _) in parameters.items()]

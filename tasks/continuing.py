@@ -24,7 +24,7 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 from models.families import FamilyConfig, StoredConfig
-from models.family import Family, GrowingFamily
+from models.family import Family, GrowingFamily, with_article
 from tasks.artifacts import Artifact, Manifest, Stats, canonical_json, recipe_of
 from tasks.corpus import CorpusConfig
 from tasks.errors import ConfigError
@@ -138,9 +138,10 @@ def continued(config: FamilyConfig, base: Base, where: str) -> FamilyConfig:
             setting contradicts what is taken over.
     """
     if not isinstance(config, GrowingFamily):
-        why = "is made of counts, which are summed anew"
+        counted = config.style == "fits"
+        why = "is made of counts, which are summed anew" if counted else "cannot go on from a model"
         raise ConfigError(
-            f"a {config.title} {why if config.style == 'fits' else 'cannot go on from a model'}",
+            f"{with_article(config.title)} {why}",
             where=where,
             remedy="train it on both texts",
         )

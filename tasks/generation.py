@@ -14,6 +14,9 @@ from tasks.scoring import language_model
 from tasks.subwords import CONTINUING
 from tasks.tokenize import BLANK, Tokenize
 
+MOST = 10_000_000
+"""Words that are made at a time; all of them are held in memory."""
+
 
 @dataclass(frozen=True)
 class Made:
@@ -65,12 +68,19 @@ def make_texts(
             where=asked.reference,
             remedy="ask another one, such as ngram or nplm",
         )
-    if count < 1:
-        raise ConfigError(f"the count is 1 or more texts, not {count}", where="--count")
-    if length < 1:
-        raise ConfigError(f"the length is 1 or more words, not {length}", where="--length")
-    if seed < 0:
-        raise ConfigError(f"the seed is 0 or more, not {seed}", where="--seed")
+    for what, value, least in (("count", count, 1), ("length", length, 1), ("seed", seed, 0)):
+        if value < least:
+            raise ConfigError(
+                f"the {what} is {least} or more, not {value}",
+                where=f"--{what}",
+                remedy="give another number, or leave it out",
+            )
+    if count * length > MOST:
+        raise ConfigError(
+            f"{count:,} texts of up to {length:,} words are more than {MOST:,} words",
+            where="--count and --length",
+            remedy="ask for fewer at a time, each time with another --seed",
+        )
     begun = asked.text.sentences(prefix)
     if len(begun) > 1:
         raise InputError(

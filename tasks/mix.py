@@ -221,9 +221,10 @@ def _fit(
     text, vocabulary = read_tokens(heldout), models[0].vocabulary
     whole = any(reads_on(model) for model in models)
     scores = [[np.zeros(0)] for _ in models]
-    done, total = 0, text.n_tokens * len(models)
+    done, total, known = 0, text.n_tokens * len(models), 0
     for part in text.under(vocabulary):
         for chunk, _ in chunks(part, AT_ONCE, whole=whole):
+            known += int((chunk.ids != vocabulary.unknown).sum())
             for model, found in zip(models, scores, strict=True):
                 found.append(model.log_prob(chunk))
                 done += len(chunk.ids)
@@ -234,6 +235,12 @@ def _fit(
             "there is no held-out text to fit weights on",
             where="mixture",
             remedy="give weights, or a corpus with validation text",
+        )
+    if known == 0:
+        raise InputError(
+            "the held-out text has no word of the vocabulary, so it says nothing of weights",
+            where="mixture",
+            remedy="fit them on text of the kind that the models were trained on",
         )
     try:
         fitted = fit_weights(log_probs)

@@ -361,6 +361,10 @@ def evaluate_files(
     for path in texts:
         tokens, source = read_text(path, text)
         name = path.name.partition(".")[0]
+        if tokens.n_tokens == 0:
+            raise InputError(
+                "there are no words in this text", where=str(path), remedy="give some text"
+            )
         scores += text_scores(name, model, tokens, source=source, progress=progress)
     return tuple(scores)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from models.capabilities import ClassesWords, EmbedsWords
-from models.family import Model, Progress
+from models.family import Model, Progress, with_article
 from models.fasttext import Model as Fasttext
 from models.imported_ngram import Model as ImportedNgram
 from models.ngram import Ngram
@@ -142,7 +142,7 @@ def pull(
     opened = open_model(reference, tracking_uri)
     if format not in formats(opened.model):
         raise InputError(
-            f"a {opened.model.config.title} model cannot be had in the format {format}",
+            f"{with_article(opened.model.config.title)} model cannot be had in the format {format}",
             where=opened.reference,
             remedy=f"it comes as {', '.join(formats(opened.model))}",
         )

@@ -29,6 +29,7 @@ from models.capabilities import (
     Scores,
 )
 from models.expressions import signed_words
+from models.family import with_article
 from models.generation import Sampling, generate
 from models.occurrences import chosen_layers, nearest_others
 from models.tables import Choice, choices
@@ -116,10 +117,10 @@ class Pretrained(PythonModel):
         """
         there = choices(self.model)
         if not there:
-            raise _refusal(f"a {self._title} model has no word vectors")
+            raise _refusal(f"{self._title} model has no word vectors")
         if vectors not in there:
             raise _refusal(
-                f"a {self._title} model has no {vectors} vectors: choose among {', '.join(there)}"
+                f"{self._title} model has no {vectors} vectors: choose among {', '.join(there)}"
             )
         if vectors not in self._asked:
             self._asked[vectors] = WordVectors(self.model, vectors)
@@ -247,7 +248,7 @@ class Pretrained(PythonModel):
     def _texts(self, table: pd.DataFrame, params: dict[str, Any]) -> dict[str, list[Any]]:
         model, entries = self._scores, self.vocabulary.entries
         if not isinstance(model, Predicts):
-            raise _refusal(f"a {self._title} model makes no text")
+            raise _refusal(f"{self._title} model makes no text")
         top_k = params.get("top_k")
         try:
             how = Sampling(
@@ -353,12 +354,12 @@ class Pretrained(PythonModel):
 
     @property
     def _title(self) -> str:
-        return str(self._family.title)
+        return with_article(str(self._family.title))
 
     @property
     def _scores(self) -> Scores:
         if not isinstance(self.model, Scores):
-            raise _refusal(f"a {self._title} model gives no probability of text")
+            raise _refusal(f"{self._title} model gives no probability of text")
         return self.model
 
 

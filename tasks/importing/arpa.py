@@ -11,7 +11,8 @@ others. What is not said has a meaning:
   added with the probability that it has by backing off, which leaves all probabilities as they are;
 * ``-inf`` is the probability 0; -99 is taken as it stands, as KenLM does.
 
-Everything else that is wrong is an error with its line.
+Probabilities that sum to more than 1 are taken too, for they are all that the file says; a few
+contexts are tried, and the report tells. Everything else that is wrong is an error with its line.
 """
 
 from __future__ import annotations
@@ -36,6 +37,13 @@ HIGHEST_WEIGHT = 100.0
 than ``UNK_LOG10``, and a few of them in turn stay below infinity."""
 HIGHEST = 12
 """The highest order that is read; a header with more is taken for damaged."""
+
+MEND = "correct the line, or have the program that made the file write it anew"
+
+TRIED = 32
+"""Contexts of each order whose probabilities are summed."""
+SLACK = 0.01
+"""So much more than 1 may they sum to: files with four decimals are off by a tenth of it."""
 
 _ROWS = 1 << 16
 _COUNT = re.compile(rb"ngram\s+(\d{1,3})\s*=\s*(\d{1,15})")
@@ -81,7 +89,14 @@ class _Lines:
                 return stripped
         return self.fail(f"the file ends before {self.awaited}: it is cut off", "fetch it again")
 
-    def fail(self, problem: str, remedy: str = "", line: int | None = None) -> NoReturn:
+    def finish(self) -> None:
+        """Nothing but empty lines may follow."""
+        for line in self._file:
+            self.number += 1
+            if line.strip():
+                self.fail(f"behind \\end\\ stands {_shown(line.strip())}")
+
+    def fail(self, problem: str, remedy: str = MEND, line: int | None = None) -> NoReturn:
         where = f"{self.name}: line {line or self.number}"
         raise InputError(problem, where=where, remedy=remedy)
 
@@ -95,7 +110,8 @@ def read_arpa(file: BinaryIO, name: str) -> tuple[Vocabulary, Table, Counter[str
 
     Returns:
         the vocabulary in the order of the file, the table, and how often what was not said had to
-        be filled in: ``unk_missing``, ``start_missing``, ``ngrams_added``.
+        be filled in: ``unk_missing``, ``start_missing``, ``ngrams_added``; ``sums_above_1`` are
+        contexts, of the few that are tried, after which probabilities sum to more than 1.
 
     Raises:
         InputError: it is no ARPA file, or something in it is wrong; the message has the line.
@@ -116,8 +132,11 @@ def read_arpa(file: BinaryIO, name: str) -> tuple[Vocabulary, Table, Counter[str
         grams.append(found)
     if line != b"\\end\\":
         lines.fail(f"here should stand \\end\\, not {_shown(line)}")
+    lines.finish()
     assert vocabulary is not None
-    return vocabulary, _table(lines, vocabulary, grams, stats), stats
+    table = _table(lines, vocabulary, grams, stats)
+    stats["sums_above_1"] = _sums_above_one(table)
+    return vocabulary, table, stats
 
 
 def _header(lines: _Lines) -> tuple[list[int], bytes]:
@@ -178,12 +197,12 @@ def _section(lines: _Lines, k: int, size: int, ids: dict[bytes, int]) -> tuple[_
 def _numbers(lines: _Lines, logs: list[bytes], numbers: list[int]) -> NDArray[np.float64]:
     """(M, 2) the numbers of some lines."""
     try:
+        if b"_" in b" ".join(logs):  # Python reads -0_4 as -4
+            raise ValueError
         found = np.array([float(log) for log in logs]).reshape(-1, 2)
     except ValueError:
         for i, log in enumerate(logs):
-            try:
-                float(log)
-            except ValueError:
+            if not _is_number(log):
                 lines.fail(f"{_shown(log)} is no number", line=numbers[i // 2])
         raise
     # A weight may be above 1, a probability may not.
@@ -300,6 +319,32 @@ def _keys(
         sizes.append(len(mine))
         order.append(rows)
     return keys, order
+
+
+def _is_number(log: bytes) -> bool:
+    try:
+        float(log)
+    except ValueError:
+        return False
+    return b"_" not in log
+
+
+def _sums_above_one(table: Table) -> int:
+    """After how many of some contexts, the empty one among them, more than 1 is given away."""
+    n_words, above = int(table.sizes[0]), 0
+    contexts = [np.zeros(0, np.int64)]
+    for k in range(1, table.order):
+        here = table.numbers(k)
+        tried = np.linspace(here.start, here.stop - 1, min(TRIED, here.stop - here.start))
+        for number in np.unique(tried.astype(np.int64)).tolist():
+            words = []
+            while number >= n_words:
+                number, first = divmod(int(table.keys[number - n_words]), n_words)
+                words.append(first)
+            contexts.append(np.array([*words, number]))
+    for context in contexts:
+        above += bool(table.next_words(context).sum() > 1 + SLACK)
+    return above
 
 
 def _shown(text: bytes) -> str:

@@ -14,6 +14,7 @@ from models import nplm
 from models.family import Inputs
 from models.vocabulary import LM_RESERVED, Vocabulary
 from pipelines.comparison import compare, comparison_table
+from tasks.errors import LexloomError
 from tasks.evaluation.sets import read_text
 from tasks.models import TextPipeline
 from tasks.normalize import Normalize
@@ -47,6 +48,18 @@ def test_two_models_are_told_apart_by_contexts(tmp_path: Path) -> None:
     ]
     whole = compared.models["sea/1"][0].value
     assert whole == pytest.approx(np.exp((parts[0]["nll"] + parts[1]["nll"]) / 9))
+    other = tmp_path / "other" / "test.txt"
+    empty = tmp_path / "empty.txt"
+    other.parent.mkdir()
+    other.write_text("the sea\n")
+    empty.write_text("\n \n")
+    for models, texts, problem in (
+        ([opened(1), opened(1)], [test], "sea/1: this model is named twice"),
+        ([opened(1)], [test, other], "2 texts are called test"),
+        ([opened(1)], [empty], "empty.txt: there are no words in this text"),
+    ):
+        with pytest.raises(LexloomError, match=problem):
+            compare(models, {}, "", texts, 10, lambda *_: None)
     console = Console(file=io.StringIO(), record=True, width=200)
     console.print(comparison_table(compared))
     assert "perplexity.test, unseen contexts, sea/2" in console.export_text()

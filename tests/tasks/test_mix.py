@@ -109,6 +109,17 @@ def test_a_mixture_of_a_mixture_is_one_of_its_parts(
     np.testing.assert_allclose(outer.log_prob(said(outer)), flat.log_prob(said(flat)), rtol=1e-12)
 
 
+def test_a_text_of_unknown_words_says_nothing_of_weights(
+    world: World, parts: dict[str, Artifact], tmp_path: Path
+) -> None:
+    (tmp_path / "text.txt").write_text("gnat wasp\nmoth gnat\n")
+    source = Source(paths=(str(tmp_path / "text.txt"),))
+    config = CorpusConfig(name="other", train=source, split=Fractions(valid=0, test=0))
+    heldout = build_corpus(world.runner, config).tokens["train"]
+    with pytest.raises(InputError, match="no word of the vocabulary"):
+        mix_models(world.runner, dict([*parts.items()][:2]), heldout=heldout)
+
+
 def test_what_cannot_be_mixed(world: World, parts: dict[str, Artifact]) -> None:
     one, three, _ = parts.values()
     run = world.runner

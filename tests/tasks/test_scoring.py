@@ -236,9 +236,10 @@ def test_texts_go_on_from_a_prefix_through_the_pipeline_of_the_model(tmp_path: P
         ({"top_k": 0}, "top-k is 1 or more"),
         ({"top_p": 0.0}, "top-p is a share"),
         ({"top_p": 1.5}, "top-p is a share"),
-        ({"length": 0}, "length is 1 or more words, not 0"),
+        ({"length": 0}, "length is 1 or more, not 0"),
         ({"seed": -1}, "seed is 0 or more"),
-        ({"count": 0}, "count is 1 or more texts, not 0"),
+        ({"count": 0}, "count is 1 or more, not 0"),
+        ({"count": 10**6, "length": 11}, "1,000,000 texts of up to 11 words are more than"),
     ],
 )
 def test_what_cannot_be_asked_for(how: dict[str, Any], problem: str) -> None:

@@ -58,7 +58,9 @@ def read(text: str | bytes) -> tuple[Model, dict[str, int]]:
     data = text if isinstance(text, bytes) else text.encode()
     vocabulary, table, stats = read_arpa(io.BytesIO(data), "x.arpa")
     config = Config(format="arpa", sha256="", order=table.order)
-    return Model(config, vocabulary, table), {k: v for k, v in stats.items() if v}
+    return Model(config, vocabulary, table), {
+        reason: n for reason, n in stats.items() if n and reason != "sums_above_1"
+    }
 
 
 def scores(model: Model, text: list[list[str]]) -> np.ndarray:
@@ -171,6 +173,8 @@ def test_what_is_not_said() -> None:
         ("ngram 1=6\nngram 2=5\nngram 3=2\n", "ngram 1=0\n", 5, "promises no 1-grams"),
         (SMALL, "the old town", 1, "ends before .data.:"),
         ("-0.4\ta b", "-0.4x\ta b", 17, "'-0.4x' is no number"),
+        ("-0.4\ta b", "-0_4\ta b", 17, "'-0_4' is no number"),
+        ("\\end\\\n", "\\end\\\n\n-0.4\ta b\n", 28, "behind .end. stands '-0.4.*"),
         ("-0.4\ta b\t-0.2", "-0.4\ta", 17, "has 2 fields"),
         ("-0.4\ta b\t-0.2", "-0.4\ta b c d", 17, "has 5 fields"),
         ("-0.4\ta b", "-0.4\ta z", 17, "'z' is not among the 1-grams"),
@@ -183,6 +187,17 @@ def test_what_is_wrong_is_told_with_its_line(old: str, new: str, line: int, mess
     with pytest.raises(InputError, match=message) as error:
         read(edited((old, new)))
     assert error.value.where == f"x.arpa: line {line}"
+
+
+def test_probabilities_that_sum_to_more_than_1_are_told(tmp_path: Path) -> None:
+    model, _ = fitted(golden_text(), 3)
+    write_arpa(model, tmp_path / "model.arpa")
+    text = (tmp_path / "model.arpa").read_bytes()
+    assert read_arpa(io.BytesIO(text), "x.arpa")[2]["sums_above_1"] == 0
+    lines = text.split(b"\n")
+    row = next(i for i, line in enumerate(lines) if b"\tMarta\t" in line)
+    lines[row] = b"-0.01\t" + lines[row].split(b"\t", 1)[1]
+    assert read_arpa(io.BytesIO(b"\n".join(lines)), "x.arpa")[2]["sums_above_1"] > 1
 
 
 @pytest.mark.parametrize("word", [b"\xff", b"a\xed\xa0\x80", b"a\0b"])
@@ -200,7 +215,11 @@ def test_a_packed_file_becomes_a_model_that_scores(tmp_path: Path) -> None:
     model = read_model(reader)
     assert capabilities(model) == ("scores",)
     np.testing.assert_allclose(scores(model, SAID), scores(read(SMALL)[0], SAID))
-    assert runner.outcomes[-1].stats == {"words": 9 - 3, "format": "arpa"}
+    assert runner.outcomes[-1].stats == {
+        "words": 9 - 3,
+        "format": "arpa",
+        "sums_above_1": 4,  # it was made up by hand
+    }
     with pytest.raises(InputError, match="other probabilities"):
         import_model(runner, str(path), "arpa", "reject")
     path.write_bytes(path.read_bytes()[:-12])
