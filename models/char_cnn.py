@@ -410,7 +410,10 @@ class CharLm(nn.Module):
         """The summed negative log-likelihood of a batch."""
         distinct, spelling, places, targets = batch
         state = carried or self.stack.start(places.shape[1])
-        x = F.embedding(places, self.encoder(spelling))
+        encoded = self.encoder(spelling)
+        # The gradients of a frequent word are many, and are added up in the type of this.
+        exact = encoded.to(torch.promote_types(encoded.dtype, torch.float32))
+        x = F.embedding(places, exact)
         dropout = self.config.dropout if self.training else 0.0
         states, state = self.stack(x, state, distinct[places] != START, dropout)
         asked = targets >= 0
