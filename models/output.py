@@ -159,10 +159,15 @@ class AdaptiveOutput(nn.Module):
 
 
 def frequencies(vocabulary: Vocabulary, text: Tokens) -> NDArray[np.float64]:
-    """(V,) how often each entry is predicted in a training text; ``<s>`` never is."""
+    """(V,) how often each entry is predicted in a training text; ``<s>`` never is.
+
+    Of a vocabulary that has grown, words have the sums over all texts.
+    """
     counts = np.zeros(len(vocabulary))
     counts[len(LM_RESERVED) :] = vocabulary.counts
-    counts[vocabulary.unknown] = max(0.0, text.n_tokens - counts.sum())
+    for part in text.partitions:
+        unknown = vocabulary.ids(part.types) == vocabulary.unknown
+        counts[vocabulary.unknown] += part.counts[unknown].sum()
     counts[END] = text.n_sentences
     return counts
 

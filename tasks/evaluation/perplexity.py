@@ -242,11 +242,11 @@ def unigram(vocabulary: Vocabulary, train: Tokens) -> LogProb:
     """A unigram model over a vocabulary: add-one estimates from the training text.
 
     It predicts every entry but ``<s>``; ``<unk>`` has the training tokens outside the vocabulary.
+    A vocabulary that has grown has counts of earlier texts too, so words are counted in this one.
     """
-    base = len(vocabulary.reserved)
     counts = np.ones(len(vocabulary), dtype=np.float64)
-    counts[base:] += vocabulary.counts
-    counts[vocabulary.unknown] += train.n_tokens - int(vocabulary.counts.sum())
+    for part in train.partitions:
+        np.add.at(counts, vocabulary.ids(part.types), part.counts)
     counts[vocabulary.reserved.index(EOS)] += train.n_sentences
     counts[vocabulary.reserved.index(BOS)] = 0
     with np.errstate(divide="ignore"):

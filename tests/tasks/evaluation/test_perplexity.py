@@ -120,6 +120,15 @@ def test_without_the_training_text_the_baseline_is_uniform() -> None:
     assert score.baselines[0].value == pytest.approx(4)  # a b <unk> </s>
 
 
+def test_the_unigram_baseline_of_a_vocabulary_that_has_grown_is_of_the_new_text() -> None:
+    """Counts of the vocabulary are sums over both texts, more than the new one has words."""
+    grown = vocabulary(a=1003, b=501, old=90)
+    found = unigram(grown, tokens(TEXT))(Sentences.of(grown, [["a", "b", "old", "zebra"]]))
+    # Of 5 words and 2 ends, each entry but <s> one more: a 3, b 1, zebra unknown.
+    expected = np.log(np.array([4, 2, 1, 2, 3]) / 12)
+    np.testing.assert_allclose(found, expected)
+
+
 def test_the_unigram_baseline_never_predicts_a_sentence_start_and_sums_to_one() -> None:
     known = vocabulary(a=3, b=1)
     log_prob = unigram(known, tokens(TEXT))
