@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import ngram, nplm, word2vec
+from models import ngram, nplm, rnnlm, word2vec
 from models.families import FamilyConfig
 from models.mixture import Mixture, mixed
 from models.text import Sentences
@@ -108,6 +108,24 @@ def test_a_mixture_of_a_mixture_is_one_of_its_parts(
     np.testing.assert_allclose(outer.log_prob(said(outer)), flat.log_prob(said(flat)), rtol=1e-12)
 
 
+def test_what_reads_on_is_fitted_as_it_is_evaluated(
+    world: World, parts: dict[str, Artifact]
+) -> None:
+    """A state that is kept over sentences, beside n-grams that begin anew with each."""
+    config = rnnlm.Config(units=6, embedding=6, epochs=1, batch_size=4, min_count=1, max_size=None)
+    mixed_up = {"three": parts["three"], "recurrent": world.train(config)}
+    artifact = mix_models(world.runner, mixed_up, heldout=world.corpus.tokens["valid"])
+    assert world.mixture(artifact).reads_on
+    scored = evaluate_model(
+        world.runner, artifact, world.corpus, EvaluationConfig(splits=("valid",)), "mixture"
+    )
+    found = {s.name: s.value for s in read_scores(world.runner.store.reader(scored))}
+    stats = world.runner.store.manifest(artifact).stats
+    assert found["perplexity.valid"] == pytest.approx(
+        float(stats["heldout_perplexity.mixture"]), rel=1e-6
+    )
+
+
 def test_what_cannot_be_mixed(world: World, parts: dict[str, Artifact]) -> None:
     one, three, _ = parts.values()
     run = world.runner
@@ -120,6 +138,13 @@ def test_what_cannot_be_mixed(world: World, parts: dict[str, Artifact]) -> None:
     vectors = world.train(word2vec.Config(dim=4, epochs=1, min_count=1))
     with pytest.raises(InputError, match="no probability of text"):
         mix_models(run, {"a": one, "b": vectors}, weights=(0.5, 0.5))
+    backward = world.train(
+        rnnlm.Config(
+            units=4, embedding=4, direction="backward", epochs=1, min_count=1, max_size=None
+        )
+    )
+    with pytest.raises(InputError, match="it reads right to left, and a left to right"):
+        mix_models(run, {"a": one, "b": backward}, weights=(0.5, 0.5))
     fewer = world.train(ngram.Config(order=2, min_count=1, max_size=5))
     with pytest.raises(InputError, match=r"its vocabulary \(8 entries\) is not that of a \(12\)"):
         mix_models(run, {"a": one, "b": fewer}, weights=(0.5, 0.5))
