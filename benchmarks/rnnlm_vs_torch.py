@@ -151,7 +151,9 @@ class Pause(Exception):
     """Ours has done its steps of a turn."""
 
 
-def our_steps(model: Rnnlm, inputs: Inputs, folder: str, each: int) -> Iterator[None]:
+def our_steps(
+    model: Rnnlm, inputs: Inputs, folder: str, each: int, place: Place | None = None
+) -> Iterator[None]:
     """Train ours by the loop of every run, and stop it after every ``each`` steps."""
     checkpoints = Checkpoints(Store(folder, Path(folder)), "0" * 64)
     checkpoints.save(Checkpoint(Standing(), to_arrays(model.state_dict()), {}, {}))
@@ -166,7 +168,7 @@ def our_steps(model: Rnnlm, inputs: Inputs, folder: str, each: int) -> Iterator[
         inputs,
         SEED,
         checkpoints,
-        place=Place.alone(0),
+        place=place or Place.alone(0),
         progress=progress,
         checkpoint_seconds=1e9,
     )

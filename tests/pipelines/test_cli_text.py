@@ -38,7 +38,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", ["ngram", "nplm", "mixture"])
+@pytest.mark.parametrize("name", ["ngram", "nplm", "rnnlm", "mixture", "on"])
 def test_scores_of_a_file_and_their_totals(
     name: str, folders: dict[str, str], text: str, cli: Cli, tmp_path: Path
 ) -> None:
@@ -67,7 +67,7 @@ def test_a_text_is_shown_word_by_word(folders: dict[str, str], cli: Cli) -> None
     assert lines[-2].split()[-1] == "<unk>"
 
 
-@pytest.mark.parametrize("name", ["ngram", "nplm", "mixture"])
+@pytest.mark.parametrize("name", ["ngram", "nplm", "rnnlm", "mixture", "on"])
 def test_text_is_made_anew_for_a_seed_and_the_same_for_the_same(
     name: str, folders: dict[str, str], cli: Cli
 ) -> None:

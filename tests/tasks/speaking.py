@@ -15,12 +15,15 @@ from models.mixture import Config as MixtureConfig
 from models.mixture import Mixture
 from models.ngram import Config as NgramConfig
 from models.nplm import Config as NplmConfig
+from models.rnnlm import Config as RnnlmConfig
 from tasks.export.native import write_folder_manifest
 from tasks.models import TextPipeline, write_model
 from tests.tasks.trained import TEXT, inputs, sentences
 
 NGRAM = NgramConfig(order=3, min_count=1)
 NPLM = NplmConfig(context=2, embedding=8, hidden=8, min_count=1, max_size=None)
+
+RNNLM = RnnlmConfig(units=8, embedding=8, min_count=1, max_size=None)
 
 
 class Parts:
@@ -57,9 +60,10 @@ def mixed(*models: LanguageModel) -> Mixture:
 
 
 def speaking() -> Mapping[str, LanguageModel]:
-    """An n-gram model, a neural one and both mixed, under one vocabulary."""
-    one, two = trained(NGRAM), trained(NPLM)
-    return {"ngram": one, "nplm": two, "mixture": mixed(one, two)}
+    """An n-gram model, neural ones and some mixed, under one vocabulary; rnnlm reads on."""
+    one, two, three = trained(NGRAM), trained(NPLM), trained(RNNLM)
+    both = mixed(one, two)
+    return {"ngram": one, "nplm": two, "rnnlm": three, "mixture": both, "on": mixed(one, three)}
 
 
 def write_folder(path: Path, model: Any, text: TextPipeline = TEXT) -> Path:

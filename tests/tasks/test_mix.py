@@ -120,6 +120,24 @@ def test_a_text_of_unknown_words_says_nothing_of_weights(
         mix_models(world.runner, dict([*parts.items()][:2]), heldout=heldout)
 
 
+def test_what_reads_on_is_fitted_as_it_is_evaluated(
+    world: World, parts: dict[str, Artifact]
+) -> None:
+    """A state that is kept over sentences, beside n-grams that begin anew with each."""
+    config = rnnlm.Config(units=6, embedding=6, epochs=1, batch_size=4, min_count=1, max_size=None)
+    mixed_up = {"three": parts["three"], "recurrent": world.train(config)}
+    artifact = mix_models(world.runner, mixed_up, heldout=world.corpus.tokens["valid"])
+    assert world.mixture(artifact).reads_on
+    scored = evaluate_model(
+        world.runner, artifact, world.corpus, EvaluationConfig(splits=("valid",)), "mixture"
+    )
+    found = {s.name: s.value for s in read_scores(world.runner.store.reader(scored))}
+    stats = world.runner.store.manifest(artifact).stats
+    assert found["perplexity.valid"] == pytest.approx(
+        float(stats["heldout_perplexity.mixture"]), rel=1e-6
+    )
+
+
 def test_what_cannot_be_mixed(world: World, parts: dict[str, Artifact]) -> None:
     one, three, _ = parts.values()
     run = world.runner
@@ -132,6 +150,13 @@ def test_what_cannot_be_mixed(world: World, parts: dict[str, Artifact]) -> None:
     vectors = world.train(word2vec.Config(dim=4, epochs=1, min_count=1))
     with pytest.raises(InputError, match="no probability of text"):
         mix_models(run, {"a": one, "b": vectors}, weights=(0.5, 0.5))
+    backward = world.train(
+        rnnlm.Config(
+            units=4, embedding=4, direction="backward", epochs=1, min_count=1, max_size=None
+        )
+    )
+    with pytest.raises(InputError, match="it reads right to left, and a left to right"):
+        mix_models(run, {"a": one, "b": backward}, weights=(0.5, 0.5))
     fewer = world.train(ngram.Config(order=2, min_count=1, max_size=5))
     with pytest.raises(InputError, match=r"its vocabulary \(8 entries\) is not that of a \(12\)"):
         mix_models(run, {"a": one, "b": fewer}, weights=(0.5, 0.5))

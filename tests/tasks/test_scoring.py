@@ -7,6 +7,7 @@ import io
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from models.text import Sentences
 from pipelines import scoring as answers
 from tasks import scoring
 from tasks.errors import ConfigError, InputError
-from tasks.evaluation.perplexity import measure
+from tasks.evaluation.perplexity import measure, reads_on
 from tasks.evaluation.sets import read_text
 from tasks.generation import make_texts, written
 from tasks.models import TextPipeline
@@ -27,7 +28,7 @@ from tasks.normalize import Normalize
 from tasks.registry import OpenedModel, open_model
 from tasks.scoring import read_lines, write_scores
 from tasks.tokenize import Tokenize
-from tests.tasks.speaking import NGRAM, speaking, trained, write_folder
+from tests.tasks.speaking import NGRAM, RNNLM, speaking, trained, write_folder
 from tests.tasks.trained import TEXT, sentences
 
 MODELS = speaking()
@@ -104,9 +105,12 @@ def test_the_scores_in_a_file_add_up(
     assert rows["sentence"] == list(range(len(texts)))
     assert tokens["position"][: len(texts[0]) + 2] == [*range(len(texts[0]) + 1), 0]
     assert tokens["id"] == [int(vocabulary.id(t)) if t != "</s>" else 2 for t in tokens["token"]]
-    alone = scoring.language_model(opened).log_prob(Sentences.of(vocabulary, [texts[20]]))
+    # A model that reads on has seen the sentences before it in the file.
+    first = 0 if reads_on(opened.model) else 20
+    before = replace(Sentences.of(vocabulary, texts[first:21]), documents=np.array([0, 21 - first]))
+    said = scoring.language_model(opened).log_prob(before)[-len(texts[20]) - 1 :]
     at = tokens["sentence"].index(20)
-    np.testing.assert_allclose(tokens["log_prob"][at : at + len(alone)], alone, atol=1e-9)
+    np.testing.assert_allclose(tokens["log_prob"][at : at + len(said)], said, atol=1e-9)
 
 
 def test_a_file_is_read_packed_from_a_pipe_and_with_any_line_ends(
@@ -245,6 +249,19 @@ def test_texts_go_on_from_a_prefix_through_the_pipeline_of_the_model(tmp_path: P
 def test_what_cannot_be_asked_for(how: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         make(asked(MODELS["ngram"]), **how)
+
+
+def test_a_backward_model_scores_but_does_not_go_on() -> None:
+    opened = asked(trained(replace(RNNLM, direction="backward")))
+    assert answers.surprise(opened, "the cat")["direction"] == "right to left"
+    with pytest.raises(ConfigError, match="a backward model says what comes before a text"):
+        make(opened, "the cat")
+
+
+def test_the_likeliest_text_is_one_text(opened: OpenedModel) -> None:
+    made, _ = make(opened, "the", 2, temperature=0.0)
+    assert made[0] == made[1]
+    assert made == make(opened, "the", 2, temperature=0.0, seed=5)[0]
 
 
 def test_a_prefix_is_one_sentence() -> None:
