@@ -68,8 +68,8 @@ from models.sequences import (
     Sequences,
     in_double,
     read_batches,
+    read_hidden,
     read_log_prob,
-    read_states,
 )
 from models.streams import Streams
 from models.text import Sentences, Tokens
@@ -433,7 +433,7 @@ class Elmo(nn.Module):
         found = []
         for i, text in enumerate(texts):
             half = self._half(i, spelling, every_layer=True)
-            states = read_states(half, text, len(self.layers) * self.config.units)
+            states = read_hidden(half, text, len(self.layers) * self.config.units)
             found.append(np.split(np.delete(states, ends, axis=0), len(self.layers), axis=1))
         return [np.concatenate(both, axis=1) for both in zip(*found, strict=True)]
 

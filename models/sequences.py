@@ -178,7 +178,7 @@ def read_log_prob(model: Reads, text: Sequences) -> NDArray[np.float64]:
     return result
 
 
-def read_states(model: Reads, text: Sequences, width: int) -> NDArray[np.float32]:
+def read_hidden(model: Reads, text: Sequences, width: int) -> NDArray[np.float32]:
     """(N + S, D) the hidden states of a model where it has just read each example of a text.
 
     The last example of a unit, a sentence end that is predicted but never read, has NaN.

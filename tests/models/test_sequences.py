@@ -124,7 +124,7 @@ def test_states_are_those_right_after_an_example_is_read(
     documents: list[list[list[int]]], backward: bool
 ) -> None:
     text = Sequences(Examples.over(text_of(documents), 1, "document"), backward)
-    found = sequences.read_states(Sums(), text, 1)[:, 0]
+    found = sequences.read_hidden(Sums(), text, 1)[:, 0]
     expected = list[float]()
     for document in documents:
         words = [w for s in document for w in [*s, END]]
