@@ -235,23 +235,53 @@ def test_analytic_against_numeric_gradients(objective: Any) -> None:
             assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(float(slope[i]), rel=1e-4, abs=1e-6)
 
 
-def test_a_text_of_twenty_sentences_is_learnt_by_heart() -> None:
-    given = documents(inputs())
-    config = replace(SMALL, cells=24, units=16, min_count=1, steps=12, batch_size=5)
+def trained(config: Config, given: Inputs, epochs: int, rate: float) -> Elmo:
     model = config.build(given, seed=1)
-    optimizer = torch.optim.Adam(model.parameters(), 0.02)
+    optimizer = torch.optim.Adam(model.parameters(), rate)
     batches = list(model.batches(given, Plan(1)))
-    for _ in range(30):
+    for _ in range(epochs):
         carried: tuple[Tensor, ...] = ()
         for batch in batches:
             output = model(batch, *carried)
             carried = output.carried
             optimizer.zero_grad()
-            output.objective.backward()
+            output.objective.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
+    return model
+
+
+def test_a_text_of_twenty_sentences_is_learnt_by_heart() -> None:
+    given = documents(inputs())
+    config = replace(SMALL, cells=24, units=16, min_count=1, steps=12, batch_size=5)
+    model = trained(config, given, 30, 0.02)
     (text,) = given.tokens().under(model.vocabulary)
     for log_prob in (model.log_prob, model.log_prob_backward):
         assert np.exp(-log_prob(text).mean()) < 3
+
+
+def test_two_senses_of_a_word_come_apart_above_the_lowest_layer() -> None:
+    rng = np.random.default_rng(3)
+    wet, said = rng.random(80) < 0.5, list[list[str]]()
+    for water in wet:
+        kinds, ends = (
+            (["green", "muddy", "steep"], ["lies by a river", "lies by a lake"])
+            if water
+            else (["rich", "honest", "large"], ["gives us a loan", "gives us a coin"])
+        )
+        said.append(f"the {rng.choice(kinds)} bank {rng.choice(ends)}".split())
+    config = replace(
+        SMALL, cells=32, units=16, filters=(4, 8), min_count=1, boundary="sentence",
+        batch_size=16, steps=12,
+    )  # fmt: skip
+    model = trained(config, inputs(said), 15, 0.015)
+    layers = model.token_vectors(Sentences.of(model.vocabulary, said))
+    at = [i for i, written in enumerate(w for s in said for w in s) if written == "bank"]
+    same = wet[:, None] == wet
+    for j, vectors in enumerate(layers):
+        units = vectors[at] / np.linalg.norm(vectors[at], axis=1, keepdims=True)
+        cosines = units @ units.T
+        apart = cosines[same].mean() - cosines[~same].mean()
+        assert apart == pytest.approx(0, abs=1e-6) if j == 0 else apart > 0.01 * j, j
 
 
 def test_settings_that_cannot_be_or_have_no_part_are_refused() -> None:
