@@ -385,8 +385,7 @@ def _vectors_at(
         text = Sentences.of(asked.model.vocabulary, [block.tokens[s] for s in wanted])
     starts = dict(zip(wanted, text.starts[:-1].tolist(), strict=True))
     rows = np.array([starts[s] + t for s, t in here])
-    vectors = np.asarray(token_model(asked).token_vectors(text)[layer][rows], np.float32)
-    return vectors
+    return np.asarray(token_model(asked).token_vectors(text)[layer][rows], np.float32)
 
 
 def nearest_sentences(
