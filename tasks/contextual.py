@@ -352,7 +352,7 @@ def senses(
         found += len(here)
         here = here[: OCCURRENCES - len(places)]
         if here:
-            vectors.append(_vectors_at(model, block, here, number, document=document))
+            vectors.append(_vectors_at(asked, block, here, number, document=document))
             places += [Place(block.number + s, t, tuple(block.tokens[s])) for s, t in here]
     if len(places) < 2:
         times = "once" if places else "nowhere"
@@ -371,17 +371,21 @@ def senses(
 
 
 def _vectors_at(
-    model: Contextual, block: Block, here: Sequence[tuple[int, int]], layer: int, *, document: bool
+    asked: OpenedModel,
+    block: Block,
+    here: Sequence[tuple[int, int]],
+    layer: int,
+    *,
+    document: bool,
 ) -> NDArray[np.float32]:
     """The vectors of some tokens of a block; of sentences without any nothing is read."""
     wanted = list(range(len(block.tokens))) if document else sorted({s for s, _ in here})
     text = block.text
     if not document:
-        text = Sentences.of(model.vocabulary, [block.tokens[s] for s in wanted])
+        text = Sentences.of(asked.model.vocabulary, [block.tokens[s] for s in wanted])
     starts = dict(zip(wanted, text.starts[:-1].tolist(), strict=True))
     rows = np.array([starts[s] + t for s, t in here])
-    found: FloatArray = model.token_vectors(text)[layer]
-    return np.asarray(found, np.float32)[rows]
+    return np.asarray(token_model(asked).token_vectors(text)[layer][rows], np.float32)
 
 
 def nearest_sentences(
