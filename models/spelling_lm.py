@@ -113,6 +113,15 @@ class Config:
     title: ClassVar[str] = "Spelling LM"
     paper: ClassVar[str] = "Matthews, Neubig & Dyer 2018"
 
+    def training_bytes(self, words: int) -> int:
+        """Memory that training takes at least; it does not depend on the number of words."""
+        chars, read = self.char_units, 2 * self.char_units
+        reading = 2 * 4 * chars * (self.char_embedding + chars)
+        stack = 4 * self.units * (read + self.units + 2 * self.units * (self.layers - 1))
+        speller = 4 * self.speller * (self.char_embedding + self.speller)
+        weights = reading + stack + speller + self.char_embedding * self.units
+        return weights * 4 * 4
+
     def wants(self) -> Mapping[str, Want]:
         """The training text, held-out text to choose the best weights by, and words to list."""
         reserved = (*LM_RESERVED, OPEN)

@@ -9,9 +9,21 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from models import class_ngram, fasttext, glove, losses, ngram, nplm, ppmi, rnnlm, word2vec
+from models import (
+    char_birnn,
+    class_ngram,
+    fasttext,
+    glove,
+    losses,
+    ngram,
+    nplm,
+    ppmi,
+    rnnlm,
+    spelling_lm,
+    word2vec,
+)
 from models.families import FamilyConfig
-from models.family import WantsVocabulary
+from models.family import KnowsItsSize, WantsVocabulary
 from pipelines.config import RunConfig
 from pipelines.sampling import Sample, speed
 from pipelines.settings import Settings
@@ -32,6 +44,8 @@ RECORD = 1.4e-9  # a record and dimension: GloVe
 PRODUCT = 2e-10  # an entry of a sparse matrix and dimension: PPMI
 FLOP = 2.2e-11  # a floating-point operation of a neural model, with what is around it
 DOUBLE = 5e-11  # the same in 64 bits, when text is scored
+LETTERS = 8  # of a word, with its ends: models that read or spell it letter by letter
+VECTOR_WIDTH = 300  # of word vectors, where their width is no setting
 VECTOR = 4e-7  # a word and dimension: similarity and analogies
 START_DIRECT, START_SERVERS = 5.0, 30.0  # imports and MLflow; Prefect and Ray
 CARD = 1.0  # the card of the corpus; most of it identifies languages
@@ -169,6 +183,27 @@ def _family_costs(
             )
             vectors = _vectors_cost(words, family.embedding or family.units)
             double = held_out * flops * DOUBLE
+            yield (
+                f"evaluate {name}",
+                Cost(double + vectors.seconds, 1, vectors.memory, vectors.disk),
+            )
+        case KnowsItsSize():
+            visits, letters = tokens + sample.n_sentences(), 1
+            if isinstance(family, char_birnn.Config):
+                visits = sample.n_types(1)
+            if isinstance(family, char_birnn.Config | spelling_lm.Config):
+                letters = LETTERS
+            # As if every weight took part in a product for every word, or letter.
+            size = family.training_bytes(round(words))
+            flops, weights = 2.0 * letters * size / 16, size / 16
+            memory = 1.5 * size + losses.AT_ONCE + 150 * MEBI
+            yield (
+                f"train {name}",
+                Cost(
+                    visits * family.epochs * 3 * flops * FLOP, settings.threads, memory, 8 * weights
+                ),
+            )
+            vectors, double = _vectors_cost(words, VECTOR_WIDTH), held_out * flops * DOUBLE
             yield (
                 f"evaluate {name}",
                 Cost(double + vectors.seconds, 1, vectors.memory, vectors.disk),
