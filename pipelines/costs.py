@@ -188,7 +188,7 @@ def _family_costs(
                 Cost(double + vectors.seconds, 1, vectors.memory, vectors.disk),
             )
         case KnowsItsSize():
-            visits, letters = tokens + sample.n_sentences(), 1
+            visits, letters = float(tokens + sample.n_sentences()), 1
             if isinstance(family, char_birnn.Config):
                 visits = sample.n_types(1)
             if isinstance(family, char_birnn.Config | spelling_lm.Config):
