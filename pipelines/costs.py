@@ -188,9 +188,9 @@ def _family_costs(
                 Cost(double + vectors.seconds, 1, vectors.memory, vectors.disk),
             )
         case KnowsItsSize():
-            visits, letters = float(tokens + sample.n_sentences()), 1
+            met, letters = float(tokens + sample.n_sentences()), 1
             if isinstance(family, char_birnn.Config):
-                visits = sample.n_types(1)
+                met = sample.n_types(1)
             if isinstance(family, char_birnn.Config | spelling_lm.Config):
                 letters = LETTERS
             # As if every weight took part in a product for every word, or letter.
@@ -199,9 +199,7 @@ def _family_costs(
             memory = 1.5 * size + losses.AT_ONCE + 150 * MEBI
             yield (
                 f"train {name}",
-                Cost(
-                    visits * family.epochs * 3 * flops * FLOP, settings.threads, memory, 8 * weights
-                ),
+                Cost(met * family.epochs * 3 * flops * FLOP, settings.threads, memory, 8 * weights),
             )
             vectors, double = _vectors_cost(words, VECTOR_WIDTH), held_out * flops * DOUBLE
             yield (
