@@ -195,11 +195,11 @@ def _family_costs(
                 letters = LETTERS
             # As if every weight took part in a product for every word, or letter.
             size = family.training_bytes(round(words))
-            flops, weights = 2.0 * letters * size / 16, size / 16
+            flops = 2.0 * letters * size / 16
             memory = 1.5 * size + losses.AT_ONCE + 150 * MEBI
             yield (
                 f"train {name}",
-                Cost(met * family.epochs * 3 * flops * FLOP, settings.threads, memory, 8 * weights),
+                Cost(met * family.epochs * 3 * flops * FLOP, settings.threads, memory, size / 2),
             )
             vectors, double = _vectors_cost(words, VECTOR_WIDTH), held_out * flops * DOUBLE
             yield (
