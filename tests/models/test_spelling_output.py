@@ -55,7 +55,7 @@ def test_it_is_torchs_cell_told_the_state_at_each_step() -> None:
     for place, character in enumerate([RESERVED + 1, RESERVED, END]):  # "ba"
         h, c = cell(torch.cat([output.C[before], told])[None], (h, c))
         scores = output.W @ h[0] + output.d + (output.later if place else output.first)
-        nats += float(torch.log_softmax(scores, 0)[character])
+        nats += float(torch.log_softmax(scores, 0)[character].detach())
         before = character
     assert float(output.log_prob(state, targets(AB, ["ba"]))) == pytest.approx(nats, abs=1e-12)
 
