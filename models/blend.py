@@ -33,10 +33,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from models.awd_lstm import Config as AwdLstmConfig
+from models.birnn import Config as BirnnConfig
 from models.blend_lm import Config as BlendLmConfig
 from models.capabilities import EmbedsWords, TableName
 from models.char_birnn import Config as CharBirnnConfig
 from models.char_cnn import Config as CharCnnConfig
+from models.elmo import Config as ElmoConfig
 from models.family import FloatArray, Inputs, State, Style, Want
 from models.family import Model as AnyModel
 from models.fasttext import Config as FasttextConfig
@@ -59,6 +62,9 @@ Part = (
     | RnnlmConfig
     | CharBirnnConfig
     | CharCnnConfig
+    | AwdLstmConfig
+    | BirnnConfig
+    | ElmoConfig
     | BlendLmConfig
     | SpellingLmConfig
     | ImportedConfig

@@ -278,6 +278,7 @@ class CharBirnn(nn.Module):
             accumulate=config.accumulate,
             patience=config.patience,
             precision=config.precision,
+            masked=True,
         )
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:

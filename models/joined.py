@@ -24,12 +24,13 @@ from pydantic import Field
 from models.bidirectional import Combine
 from models.birnn import Config as BirnnConfig
 from models.capabilities import EmbedsSentences, EmbedsTokens, EmbedsWords, ReadsOn
+from models.elmo import Config as ElmoConfig
 from models.family import FloatArray, Inputs, Model, State, Style, Want
 from models.rnnlm import Config as RnnlmConfig
 from models.text import Sentences
 from models.vocabulary import Vocabulary
 
-Joinable = RnnlmConfig | BirnnConfig
+Joinable = RnnlmConfig | BirnnConfig | ElmoConfig
 """The settings of whatever can be joined."""
 
 

@@ -22,8 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from models.awd_lstm import Config as AwdLstmConfig
+from models.birnn import Config as BirnnConfig
+from models.blend_lm import Config as BlendLmConfig
 from models.capabilities import Decoder, LanguageModel, Predicts, ReadsBackward, ReadsOn
+from models.char_cnn import Config as CharCnnConfig
 from models.class_ngram import Config as ClassNgramConfig
+from models.elmo import Config as ElmoConfig
 from models.family import Inputs, State, Style, Want
 from models.imported_ngram import Config as ImportedNgramConfig
 from models.ngram import Config as NgramConfig
@@ -39,7 +44,18 @@ STEPS = 10_000
 SUM = 1e-6
 """How far weights may be from summing to 1."""
 
-Part = NgramConfig | ClassNgramConfig | NplmConfig | RnnlmConfig | ImportedNgramConfig
+Part = (
+    NgramConfig
+    | ClassNgramConfig
+    | NplmConfig
+    | RnnlmConfig
+    | AwdLstmConfig
+    | CharCnnConfig
+    | ElmoConfig
+    | BirnnConfig
+    | BlendLmConfig
+    | ImportedNgramConfig
+)
 """The settings of whatever can be mixed."""
 
 
