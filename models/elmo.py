@@ -393,10 +393,12 @@ class Elmo(nn.Module):
         spelling, texts = self._texts(sentences)
         return read_log_prob(self._half(i, spelling), texts[i])
 
-    def _texts(self, sentences: Sentences) -> tuple[Tensor, list[Sequences]]:
+    def _texts(
+        self, sentences: Sentences, boundary: Boundary | None = None
+    ) -> tuple[Tensor, list[Sequences]]:
         """(F, W) the characters of the forms of a text, and the text in each direction."""
         spelt, forms = by_form(sentences, self.vocabulary)
-        boundary = self.config.boundary
+        boundary = boundary or self.config.boundary
         examples, written = (Examples.over(text, 1, boundary) for text in (sentences, spelt))
         texts = [Sequences(examples, d == "backward", written) for d in DIRECTIONS]
         return self._spell(forms), texts
@@ -436,6 +438,16 @@ class Elmo(nn.Module):
             states = read_states(half, text, text.read_at(places), width)
             found.append(np.split(states, len(self.layers), axis=1))
         return [np.concatenate(both, axis=1) for both in zip(*found, strict=True)]
+
+    def sentence_vectors(self, sentences: Sentences) -> FloatArray:
+        """(S, 2 R) float32, the last states of the highest layer in both directions."""
+        spelling, texts = self._texts(sentences, "sentence")
+        ends = sentences.starts[1:] + np.arange(len(sentences))
+        states = [
+            read_states(self._half(i, spelling), text, ends, self.config.units)
+            for i, text in enumerate(texts)
+        ]
+        return np.concatenate(states, axis=1)
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, R) float32, of any word: what the layers read, which knows no context."""

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from models.awd_lstm import Config as AwdLstmConfig
-from models.birnn import Config as BirnnConfig
 from models.blend_lm import Config as BlendLmConfig
 from models.capabilities import Decoder, LanguageModel, Predicts, ReadsBackward, ReadsOn
 from models.char_cnn import Config as CharCnnConfig
@@ -52,7 +51,6 @@ Part = (
     | AwdLstmConfig
     | CharCnnConfig
     | ElmoConfig
-    | BirnnConfig
     | BlendLmConfig
     | ImportedNgramConfig
 )

@@ -162,7 +162,7 @@ ROWS = (
             cells=16, units=8, char_embedding=4, widths=(1, 2, 3), filters=(4, 6, 8), highways=1,
             batch_size=4, steps=9, min_count=1, noise=20,
         ),
-        ("embeds_words", "scores", "embeds_tokens"),
+        ("embeds_words", "scores", "embeds_tokens", "embeds_sentences"),
         open=True,
         both=True,
     ),
