@@ -17,7 +17,7 @@ from prefect import Flow, flow
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-from models import class_ngram, fasttext, glove, ngram, nplm, ppmi, word2vec
+from models import birnn, class_ngram, fasttext, glove, ngram, nplm, ppmi, rnnlm, word2vec
 from pipelines.config import parse
 from pipelines.flow import concluding, job, show_result
 from pipelines.job import RunResult
@@ -115,6 +115,8 @@ train_class_ngram = _train(class_ngram.Config)
 train_word2vec = _train(word2vec.Config)
 train_fasttext = _train(fasttext.Config)
 train_nplm = _train(nplm.Config)
+train_rnnlm = _train(rnnlm.Config)
+train_birnn = _train(birnn.Config)
 train_glove = _train(glove.Config)
 train_ppmi = _train(ppmi.Config)
 
@@ -124,6 +126,8 @@ TRAIN_FLOWS: tuple[Flow[..., RunResult], ...] = (
     train_word2vec,
     train_fasttext,
     train_nplm,
+    train_rnnlm,
+    train_birnn,
     train_glove,
     train_ppmi,
 )
