@@ -58,12 +58,6 @@ class RangeTest:
         return self.rates[int(np.argmin(self.smoothed))]
 
     @property
-    def steepest(self) -> float:
-        """The rate below it where the smoothed loss falls fastest by the rate's logarithm."""
-        until = max(2, int(np.argmin(self.smoothed)) + 1)
-        return self.rates[int(np.argmin(np.gradient(self.smoothed[:until])))]
-
-    @property
     def suggested(self) -> float:
         """A tenth of ``lowest``, with two digits."""
         return float(f"{self.lowest / 10:.1e}")
@@ -132,8 +126,7 @@ def find_rate(
             remedy="begin with a lower one",
         )
     name = "sampled_loss" if schedule.sampled else "loss"
-    diverged = n < steps or smoothed[-1] > DIVERGED * min(smoothed)
-    return RangeTest(tuple(rates[:n]), tuple(losses), tuple(smoothed), name, diverged)
+    return RangeTest(tuple(rates[:n]), tuple(losses), tuple(smoothed), name, n < steps)
 
 
 def _losses(
