@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from models.family import Inputs, Learns, Plan, Progress
 from tasks.errors import ConfigError, TrainingError
-from tasks.training.learn import backward
+from tasks.training.backward import backward
 from tasks.training.optimizer import optimizer_of, scale_gradients
 from tasks.training.ranks import Place, own_threads, precision_of
 
