@@ -61,7 +61,7 @@ class FoundRate:
     def to_json(self) -> dict[str, Any]:
         """All of it, as plain values."""
         about = {"family": self.name, "configured": self.configured}
-        said = {name: getattr(self.test, name) for name in ("suggested", "lowest", "steepest")}
+        said = {"suggested": self.test.suggested, "lowest": self.test.lowest}
         return {**about, **said, **asdict(self.test), "picture": self.picture}
 
 
@@ -148,9 +148,8 @@ def rates_table(found: FoundRate) -> Table:
     table = Table(title=f"learning rates of {found.name}", title_justify="left")
     for heading in ("learning rate", test.loss.replace("_", " "), "smoothed", ""):
         table.add_column(heading, justify="left" if not heading else "right")
-    n = len(test.rates)
-    marks = {test.rates.index(test.lowest): "lowest", test.rates.index(test.steepest): "steepest"}
-    for i in sorted({*range(0, n, max(1, n // ROWS)), n - 1, *marks}):
+    n, lowest = len(test.rates), test.rates.index(test.lowest)
+    for i in sorted({*range(0, n, max(1, n // ROWS)), n - 1, lowest}):
         numbers = f"{test.rates[i]:.2e}", f"{test.losses[i]:.3f}", f"{test.smoothed[i]:.3f}"
-        table.add_row(*numbers, marks.get(i, ""))
+        table.add_row(*numbers, "lowest" if i == lowest else "")
     return table

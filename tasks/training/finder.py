@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from models.family import Inputs, Learns, Plan, Progress
 from tasks.errors import ConfigError, TrainingError
-from tasks.training.learn import backward
+from tasks.training.backward import backward
 from tasks.training.optimizer import optimizer_of, scale_gradients
 from tasks.training.ranks import Place, own_threads, precision_of
 
@@ -56,12 +56,6 @@ class RangeTest:
     def lowest(self) -> float:
         """The rate at the lowest smoothed loss."""
         return self.rates[int(np.argmin(self.smoothed))]
-
-    @property
-    def steepest(self) -> float:
-        """The rate below it where the smoothed loss falls fastest by the rate's logarithm."""
-        until = max(2, int(np.argmin(self.smoothed)) + 1)
-        return self.rates[int(np.argmin(np.gradient(self.smoothed[:until])))]
 
     @property
     def suggested(self) -> float:
@@ -132,8 +126,7 @@ def find_rate(
             remedy="begin with a lower one",
         )
     name = "sampled_loss" if schedule.sampled else "loss"
-    diverged = n < steps or smoothed[-1] > DIVERGED * min(smoothed)
-    return RangeTest(tuple(rates[:n]), tuple(losses), tuple(smoothed), name, diverged)
+    return RangeTest(tuple(rates[:n]), tuple(losses), tuple(smoothed), name, n < steps)
 
 
 def _losses(

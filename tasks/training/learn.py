@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from models.family import Inputs, Learns, Plan, Progress, Report
 from tasks.errors import TrainingError
 from tasks.step import Context
+from tasks.training.backward import backward
 from tasks.training.checkpoint import (
     Checkpoint,
     Checkpoints,
@@ -149,44 +150,6 @@ def _report(standing: Standing, loss: str, heldout: str) -> Report:
         report[heldout] = perplexity(standing.best)
         report["best_step"] = standing.best_step
     return report
-
-
-@dataclass(frozen=True, eq=False)
-class Passed:
-    """What a rank's share of a global batch came to; the gradients are at the weights.
-
-    Attributes:
-        nll: summed nats.
-        scored: tokens.
-        rate: multiplies the learning rate of the step.
-        carried: of each part, what its next batch goes on from.
-    """
-
-    nll: float
-    scored: int
-    rate: float
-    carried: list[tuple[Tensor, ...]]
-
-
-def backward(
-    module: nn.Module,
-    parts: Sequence[Any],
-    carried: Sequence[tuple[Tensor, ...]],
-    place: Place,
-    precision: str,
-) -> Passed:
-    """Gradients of the summed objective of a rank's parts of a batch, one after another."""
-    nll, scored, rate, after = 0.0, 0, 1.0, list[tuple[Tensor, ...]]()
-    for i, part in enumerate(parts):
-        with place.together(module, last=i + 1 == len(parts)):
-            with torch.autocast(place.device.type, torch.bfloat16, precision == "bfloat16"):
-                output = module(place.put(part), *carried[i])
-            output.objective.backward()
-        nll += float(output.nll_sum)
-        scored += output.n_scored
-        rate = output.rate
-        after.append(output.carried)
-    return Passed(nll, scored, rate, after)
 
 
 class Loop:
