@@ -28,8 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import torch
 import torch.distributed as dist
 from common import machine, write
-from nplm_vs_torch import tokens
-from rnnlm_vs_torch import PINNED, our_steps
+from rnnlm_vs_torch import PINNED, document, our_steps
 from torch import multiprocessing
 
 from models.family import Inputs
@@ -45,7 +44,7 @@ def work(rank: int, options: argparse.Namespace, folder: str) -> None:
     torch.set_num_threads(1)
     meeting = dist.FileStore(f"{folder}/meeting", WORKERS)
     dist.init_process_group("gloo", store=meeting, rank=rank, world_size=WORKERS)
-    part = tokens(options.train).partitions[0]
+    part = document(options.train).partitions[0]
     vocabulary = select(
         list(part.types), part.counts, min_count=4, max_size=None, reserved=LM_RESERVED
     )
@@ -59,7 +58,7 @@ def work(rank: int, options: argparse.Namespace, folder: str) -> None:
     with ExitStack() as exits:
         systems = {}
         for name, (config, place) in places.items():
-            text = tokens(options.train, steps * config.batch_size * config.steps)
+            text = document(options.train, steps * config.batch_size * config.steps)
             inputs = Inputs({"train": text, "vocabulary": vocabulary})
             own = exits.enter_context(tempfile.TemporaryDirectory())
             model = config.build(inputs, seed=1)

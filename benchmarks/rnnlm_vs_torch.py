@@ -42,7 +42,7 @@ from torch import nn
 from models.family import Inputs, Plan
 from models.output import Output
 from models.rnnlm import Config, Rnnlm
-from models.text import Sentences
+from models.text import Sentences, Tokens
 from models.vocabulary import LM_RESERVED, select
 from tasks.store import Store
 from tasks.training.checkpoint import Checkpoint, Checkpoints, Standing, to_arrays
@@ -77,6 +77,13 @@ PRODUCT = 2048
 """Rows and columns of the product whose rate is measured."""
 
 Turn = dict[str, float]
+
+
+def document(path: Path, limit: int | None = None) -> Tokens:
+    """A text of at most so many words as one document, so that its state is never cut off."""
+    part = tokens(path, limit).partitions[0]
+    whole = np.array([0, len(part.text)], np.int64)
+    return Tokens([replace(part, text=replace(part.text, documents=whole))])
 
 
 class Peer(nn.Module):
@@ -157,19 +164,22 @@ def our_steps(
     """Train ours by the loop of every run, and stop it after every ``each`` steps."""
     checkpoints = Checkpoints(Store(folder, Path(folder)), "0" * 64)
     checkpoints.save(Checkpoint(Standing(), to_arrays(model.state_dict()), {}, {}))
-    loop: Loop
+    batches = model.batches
 
-    def progress(done: int, total: int, unit: str) -> None:
-        if loop.at.step % each == 0:
-            raise Pause
+    def some(inputs: Inputs, plan: Plan) -> Iterator[Any]:
+        """The batches of a turn: on every rank, where the next turn begins."""
+        for number, batch in enumerate(batches(inputs, plan), plan.start):
+            if number > plan.start and number % each == 0:
+                raise Pause
+            yield batch
 
+    model.batches = some  # type: ignore[method-assign]
     loop = Loop(
         model,
         inputs,
         SEED,
         checkpoints,
         place=place or Place.alone(0),
-        progress=progress,
         checkpoint_seconds=1e9,
     )
     while not loop.at.finished:
@@ -201,13 +211,13 @@ def flops(config: Config, words: int) -> int:
 def run(options: argparse.Namespace) -> None:
     """All turns, and the report."""
     torch.set_num_threads(options.threads)
-    part = tokens(options.train).partitions[0]
+    part = document(options.train).partitions[0]
     vocabulary = select(
         list(part.types), part.counts, min_count=4, max_size=None, reserved=LM_RESERVED
     )
     size = options.each * (options.turns + 1) * PINNED["batch_size"] * PINNED["steps"]
-    held = tokens(options.valid, options.held_out).partitions[0].under(vocabulary)
-    inputs = Inputs({"train": tokens(options.train, size), "vocabulary": vocabulary})
+    held = document(options.valid, options.held_out).partitions[0].under(vocabulary)
+    inputs = Inputs({"train": document(options.train, size), "vocabulary": vocabulary})
     config = Config(**PINNED, min_count=4, max_size=None, epochs=1, patience=0)
     models = {name: replace(config, **own).build(inputs, seed=SEED) for name, own in OURS.items()}
     batches = list(models["lexloom"].batches(inputs, Plan(SEED)))
