@@ -40,11 +40,11 @@ FamilyConfig = Annotated[
     | fasttext.Config
     | nplm.Config
     | rnnlm.Config
-    | char_birnn.Config
-    | char_cnn.Config
     | awd_lstm.Config
-    | birnn.Config
+    | char_cnn.Config
     | elmo.Config
+    | birnn.Config
+    | char_birnn.Config
     | blend_lm.Config
     | spelling_lm.Config
     | glove.Config
@@ -60,11 +60,11 @@ FAMILIES: tuple[
     | type[fasttext.Config]
     | type[nplm.Config]
     | type[rnnlm.Config]
-    | type[char_birnn.Config]
-    | type[char_cnn.Config]
     | type[awd_lstm.Config]
-    | type[birnn.Config]
+    | type[char_cnn.Config]
     | type[elmo.Config]
+    | type[birnn.Config]
+    | type[char_birnn.Config]
     | type[blend_lm.Config]
     | type[spelling_lm.Config]
     | type[glove.Config]
@@ -77,11 +77,11 @@ FAMILIES: tuple[
     fasttext.Config,
     nplm.Config,
     rnnlm.Config,
-    char_birnn.Config,
-    char_cnn.Config,
     awd_lstm.Config,
-    birnn.Config,
+    char_cnn.Config,
     elmo.Config,
+    birnn.Config,
+    char_birnn.Config,
     blend_lm.Config,
     spelling_lm.Config,
     glove.Config,

@@ -133,11 +133,11 @@ train_word2vec = _train(word2vec.Config)
 train_fasttext = _train(fasttext.Config)
 train_nplm = _train(nplm.Config)
 train_rnnlm = _train(rnnlm.Config)
-train_char_birnn = _train(char_birnn.Config)
-train_char_cnn = _train(char_cnn.Config)
 train_awd_lstm = _train(awd_lstm.Config)
-train_birnn = _train(birnn.Config)
+train_char_cnn = _train(char_cnn.Config)
 train_elmo = _train(elmo.Config)
+train_birnn = _train(birnn.Config)
+train_char_birnn = _train(char_birnn.Config)
 train_blend_lm = _train(blend_lm.Config)
 train_spelling_lm = _train(spelling_lm.Config)
 train_glove = _train(glove.Config)
@@ -150,11 +150,11 @@ TRAIN_FLOWS: tuple[Flow[..., RunResult], ...] = (
     train_fasttext,
     train_nplm,
     train_rnnlm,
-    train_char_birnn,
-    train_char_cnn,
     train_awd_lstm,
-    train_birnn,
+    train_char_cnn,
     train_elmo,
+    train_birnn,
+    train_char_birnn,
     train_blend_lm,
     train_spelling_lm,
     train_glove,

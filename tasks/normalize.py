@@ -217,7 +217,13 @@ def _basic(params: Normalize) -> Callable[[str], str]:
             line = line.casefold()
         if form != "none" and not line.isascii():
             changed = unicodedata.normalize(form, line)
-            plain, line = plain and changed is line, changed
+            plain = plain and changed is line
+            # What a form takes apart may be capitals: the trade mark sign is a T and an M in NFKC.
+            while (lowercase or casefold) and changed != line:
+                line = changed
+                lower = line.casefold() if casefold else line.lower()
+                changed = unicodedata.normalize(form, lower)
+            line = changed
         if whitespace and (
             not (plain or line.isprintable()) or "  " in line or line[:1] == " " or line[-1:] == " "
         ):
@@ -294,4 +300,4 @@ def normalize(context: Context, readers: Mapping[str, Reader], params: Normalize
     return dict(stats)
 
 
-NORMALIZE: Step[NormalizeStep] = Step("normalize", 2, "documents", normalize)
+NORMALIZE: Step[NormalizeStep] = Step("normalize", 3, "documents", normalize)

@@ -126,6 +126,31 @@ ROWS = (
         both=True,
     ),
     Row(
+        awd_lstm.Config(
+            layers=2, units=8, embedding=6, batch_size=2, steps=9, min_count=1, average=1,
+            learning_rate=0.01,
+        ),
+        ("embeds_words", "scores"),
+        means=("C",),
+    ),
+    Row(
+        char_cnn.Config(
+            char_embedding=4, widths=(1, 2, 3), filters=(4, 6, 8), highways=2, layers=1, units=8,
+            batch_size=4, steps=9, min_count=1,
+        ),
+        ("embeds_words", "scores"),
+        open=True,
+    ),
+    Row(
+        elmo.Config(
+            cells=16, units=8, char_embedding=4, widths=(1, 2, 3), filters=(4, 6, 8), highways=1,
+            batch_size=4, steps=9, min_count=1, noise=20,
+        ),
+        ("embeds_words", "scores", "embeds_tokens", "embeds_sentences"),
+        open=True,
+        both=True,
+    ),
+    Row(
         birnn.Config(layers=2, units=8, embedding=8, batch_size=16, min_count=1, tied=True),
         ("embeds_words", "scores", "embeds_tokens", "embeds_sentences"),
     ),
@@ -140,31 +165,6 @@ ROWS = (
         char_birnn.Config(units=6, embedding=5, layers=2, batch_size=16, min_count=1, epochs=3),
         ("embeds_words",),
         open=True,
-    ),
-    Row(
-        char_cnn.Config(
-            char_embedding=4, widths=(1, 2, 3), filters=(4, 6, 8), highways=2, layers=1, units=8,
-            batch_size=4, steps=9, min_count=1,
-        ),
-        ("embeds_words", "scores"),
-        open=True,
-    ),
-    Row(
-        awd_lstm.Config(
-            layers=2, units=8, embedding=6, batch_size=2, steps=9, min_count=1, average=1,
-            learning_rate=0.01,
-        ),
-        ("embeds_words", "scores"),
-        means=("C",),
-    ),
-    Row(
-        elmo.Config(
-            cells=16, units=8, char_embedding=4, widths=(1, 2, 3), filters=(4, 6, 8), highways=1,
-            batch_size=4, steps=9, min_count=1, noise=20,
-        ),
-        ("embeds_words", "scores", "embeds_tokens", "embeds_sentences"),
-        open=True,
-        both=True,
     ),
     Row(
         blend_lm.Config(

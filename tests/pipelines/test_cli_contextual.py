@@ -51,19 +51,19 @@ def test_two_directions_joined_registered_pulled_asked_and_served(
     cli: Cli, encoders: Path, tmp_path: Path, cli_home: Path
 ) -> None:
     parts = ("enc-ahead@champion", "enc-back@champion")
-    done = cli("join", *parts, "--name", "both", "--json")
+    done = cli("join", *parts, "--name", "two-ways", "--json")
     assert done.code == 0, done.err
     made = json.loads(done.out)
-    assert made["model"] == "both/1"
+    assert made["model"] == "two-ways/1"
     assert made["layers"] == ["embedding", "1"]
-    assert cli("pull", "both/1", "--out", str(tmp_path / "both")).code == 0
+    assert cli("pull", "two-ways/1", "--out", str(tmp_path / "both")).code == 0
     uri = f"sqlite:///{cli_home}/mlflow.db"
-    joined, *alone = (open_model(name, uri).model for name in ("both/1", *parts))
+    joined, *alone = (open_model(name, uri).model for name in ("two-ways/1", *parts))
     lines = encoders.read_text().splitlines()[:40]
     (tmp_path / "some.txt").write_text("\n".join(lines))
 
     out = tmp_path / "vectors.parquet"
-    for model in ("both/1", str(tmp_path / "both")):
+    for model in ("two-ways/1", str(tmp_path / "both")):
         done = cli("query", "tokens", model, "--file", str(tmp_path / "some.txt"),
                    "--layer", "1", "--out", str(out), "--json")  # fmt: skip
         assert done.code == 0, done.err
@@ -76,14 +76,14 @@ def test_two_directions_joined_registered_pulled_asked_and_served(
         found = np.array(table["vector"].to_pylist(), np.float32)
         np.testing.assert_allclose(found, np.concatenate(states, 1), rtol=0, atol=1e-6)
 
-    served = mlflow.pyfunc.load_model(find_version("both/1", uri).location)
+    served = mlflow.pyfunc.load_model(find_version("two-ways/1", uri).location)
     questions = [{"tokens": sentence} for sentence in tokens]
     answer = served.predict(questions, params={"task": "token_vectors", "layer": "1"})
     np.testing.assert_allclose(np.concatenate(list(answer["vectors"])), found, atol=1e-6)
     answer = served.predict(questions, params={"task": "sentence_vectors"})
     expected = joined.sentence_vectors(text)  # type: ignore[attr-defined]
     np.testing.assert_allclose(np.stack(list(answer["vector"])), expected, atol=1e-6)
-    done = cli("join", "enc-ahead@champion", "both/1", "--name", "more")
+    done = cli("join", "enc-ahead@champion", "two-ways/1", "--name", "more")
     assert done.code == 2
     assert "made of others" in done.err
     done = cli("join", parts[0], "--name", "one")

@@ -155,7 +155,7 @@ def test_what_cannot_be_mixed(world: World, parts: dict[str, Artifact]) -> None:
             units=4, embedding=4, direction="backward", epochs=1, min_count=1, max_size=None
         )
     )
-    with pytest.raises(InputError, match="it reads right to left, and a left to right"):
+    with pytest.raises(InputError, match="it reads right to left and a left to right"):
         mix_models(run, {"a": one, "b": backward}, weights=(0.5, 0.5))
     fewer = world.train(ngram.Config(order=2, min_count=1, max_size=5))
     with pytest.raises(InputError, match=r"its vocabulary \(8 entries\) is not that of a \(12\)"):

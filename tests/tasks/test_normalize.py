@@ -145,6 +145,8 @@ def test_no_combination_of_switches_leaves_work_for_a_second_time(
     [
         ({"unicode": "NFKC"}, "ﬁn ① ℌ ２ e\u0301", "fin 1 H 2 é"),
         ({"casefold": True}, "Straße ΌΣΟΣ", "strasse όσοσ"),
+        ({"casefold": True, "unicode": "NFKC"}, "Ink™ ℡", "inktm tel"),
+        ({"lowercase": True, "unicode": "NFKC"}, "Ink™ ℡", "inktm tel"),
         ({"invisible": False}, "a\x00b\ud800 \ufeff", "a\x00b \ufeff"),
         ({"whitespace": False}, " a \t b\xa0\n\n\nc ", " a \t b\xa0\n\n\nc "),
         ({"whitespace": False}, " \n\t\n", ""),
