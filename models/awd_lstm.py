@@ -47,7 +47,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from models.capabilities import Decoder, TableName
-from models.examples import START, Boundary, Examples
+from models.examples import START, Examples
 from models.family import (
     FloatArray,
     Inputs,
@@ -57,8 +57,23 @@ from models.family import (
     StepOutput,
     Style,
     Want,
-    WantsTokens,
-    WantsVocabulary,
+)
+from models.learning import (
+    Accumulate,
+    Clip,
+    Epochs,
+    LearningRate,
+    MaxSize,
+    MinCount,
+    Optimizer,
+    Patience,
+    Precision,
+    StateBoundary,
+    StreamCount,
+    WeightDecay,
+    known_rows,
+    schedule_of,
+    wants_text,
 )
 from models.output import Output, frequencies
 from models.recurrent import Recurrent
@@ -105,18 +120,10 @@ class Config:
     beta: Annotated[
         float, Field(ge=0, description="Penalty on their changes from step to step (TAR)")
     ] = 1.0
-    boundary: Annotated[
-        Boundary, Field(description="Where the state starts anew; over what a document is read on")
-    ] = "document"
-    min_count: Annotated[
-        int, Field(ge=1, description="Words seen less often than this count as <unk>")
-    ] = 2
-    max_size: Annotated[
-        int | None, Field(ge=1, description="At most so many words; empty for no limit")
-    ] = 30_000
-    batch_size: Annotated[
-        int, Field(ge=1, description="Streams of text of all workers together")
-    ] = 32
+    boundary: StateBoundary = "document"
+    min_count: MinCount = 2
+    max_size: MaxSize = 30_000
+    batch_size: StreamCount = 32
     steps: Annotated[
         int,
         Field(ge=1, description="Words of a stream in a batch, about; gradients go so far back"),
@@ -124,14 +131,10 @@ class Config:
     vary: Annotated[
         bool, Field(description="Batches vary in length at random, and the rate with them")
     ] = True
-    accumulate: Annotated[
-        int, Field(ge=1, description="Parts of a worker's batch done in turn, to save memory")
-    ] = 1
-    epochs: Annotated[int, Field(ge=1, description="Passes over the text, at most")] = 8
-    patience: Annotated[
-        int, Field(ge=0, description="Epochs without a better held-out loss that end it; 0: never")
-    ] = 0
-    optimizer: Annotated[Literal["adamw", "sgd"], Field(description="How weights move")] = "adamw"
+    accumulate: Accumulate = 1
+    epochs: Epochs = 8
+    patience: Patience = 0
+    optimizer: Optimizer = "adamw"
     average: Annotated[
         int,
         Field(
@@ -140,7 +143,7 @@ class Config:
             "many epochs before; 0: never",
         ),
     ] = 0
-    learning_rate: Annotated[float, Field(gt=0, description="The highest learning rate")] = 3e-3
+    learning_rate: LearningRate = 3e-3
     schedule: Annotated[
         Literal["constant", "slanted", "cosine"],
         Field(description="The rate is the same throughout, or rises and falls"),
@@ -152,16 +155,9 @@ class Config:
     layer_decay: Annotated[
         float, Field(ge=1, description="The rate of a layer by that of the one below")
     ] = 1.0
-    weight_decay: Annotated[
-        float, Field(ge=0, description="Decay of weights and embeddings, never of biases")
-    ] = 0.01
-    clip: Annotated[
-        float, Field(ge=0, description="The largest norm of the gradient; 0: no limit")
-    ] = 1.0
-    precision: Annotated[
-        Literal["auto", "float32", "bfloat16"],
-        Field(description="auto: bfloat16 where the hardware multiplies it fast"),
-    ] = "auto"
+    weight_decay: WeightDecay = 0.01
+    clip: Clip = 1.0
+    precision: Precision = "auto"
 
     style: ClassVar[Style] = "learns"
     title: ClassVar[str] = "AWD-LSTM"
@@ -201,11 +197,7 @@ class Config:
 
     def wants(self) -> Mapping[str, Want]:
         """The training text, held-out text to choose the best weights by, and a vocabulary."""
-        return {
-            "train": WantsTokens("train"),
-            "heldout": WantsTokens("valid"),
-            "vocabulary": WantsVocabulary(self.min_count, self.max_size, LM_RESERVED),
-        }
+        return wants_text(self.min_count, self.max_size)
 
     def build(self, inputs: Inputs, *, seed: int) -> AwdLstm:
         """Random weights; the output bias holds the log frequencies of the training text."""
@@ -253,9 +245,7 @@ class AwdLstm(nn.Module):
         The vector of a new word begins as the mean of the known words' (Howard and Ruder 2018), its
         output bias stays at its log frequency, as of a model not trained.
         """
-        reserved = np.arange(len(LM_RESERVED), dtype=np.int32)
-        words = self.vocabulary.ids(base.vocabulary.words)
-        places = torch.from_numpy(np.concatenate([reserved, words]).astype(np.int64))
+        places = known_rows(self.vocabulary, base.vocabulary)
         theirs = dict(base.named_parameters())
         with torch.no_grad():
             self.C.copy_(base.C[len(LM_RESERVED) :].mean(0))
@@ -268,19 +258,12 @@ class AwdLstm(nn.Module):
     def schedule(self) -> Schedule:
         """How the loop trains it."""
         config, moves = self.config, self.config.schedule != "constant"
-        return Schedule(
-            epochs=config.epochs,
-            learning_rate=config.learning_rate,
-            optimizer=config.optimizer,
+        return schedule_of(
+            config,
             warmup=config.cut if moves else 0.0,
             start=1 / config.ratio if moves else 1.0,
             floor=1 / config.ratio if moves else 1.0,
             shape="cosine" if config.schedule == "cosine" else "linear",
-            clip=config.clip,
-            accumulate=config.accumulate,
-            patience=config.patience,
-            average=config.average,
-            precision=config.precision,
         )
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:

@@ -57,8 +57,25 @@ from models.family import (
     StepOutput,
     Style,
     Want,
-    WantsTokens,
-    WantsVocabulary,
+)
+from models.learning import (
+    Accumulate,
+    Clip,
+    Dropout,
+    Epochs,
+    LearningRate,
+    MaxSize,
+    MinCount,
+    Optimizer,
+    Patience,
+    Precision,
+    Warmup,
+    WeightDecay,
+    by_decay,
+    bytes_to_train,
+    known_rows,
+    schedule_of,
+    wants_text,
 )
 from models.output import Output, frequencies
 from models.recurrent import GATES, Cell, Reset, Update
@@ -103,9 +120,7 @@ class Config:
         bool,
         Field(description="The output weights are the embeddings; what is below is as wide"),
     ] = False
-    dropout: Annotated[
-        float, Field(ge=0, lt=1, description="Share left out between layers, at random")
-    ] = 0.2
+    dropout: Dropout = 0.2
     masked: Annotated[
         float, Field(gt=0, lt=1, description="Share of words asked for, of the objective mask")
     ] = 0.15
@@ -118,40 +133,23 @@ class Config:
     boundary: Annotated[
         Boundary, Field(description="What is read as one: a sentence, or a document")
     ] = "sentence"
-    min_count: Annotated[
-        int, Field(ge=1, description="Words seen less often than this count as <unk>")
-    ] = 2
-    max_size: Annotated[
-        int | None, Field(ge=1, description="At most so many words; empty for no limit")
-    ] = 8000
+    min_count: MinCount = 2
+    max_size: MaxSize = 8000
     batch_size: Annotated[
         int, Field(ge=1, description="Sentences or documents in a batch of all workers together")
     ] = 32
     steps: Annotated[
         int, Field(ge=1, description="Words read as one at most; what is longer is cut")
     ] = 128
-    accumulate: Annotated[
-        int, Field(ge=1, description="Parts of a worker's batch done in turn, to save memory")
-    ] = 1
-    epochs: Annotated[int, Field(ge=1, description="Passes over the text, at most")] = 3
-    patience: Annotated[
-        int, Field(ge=0, description="Epochs without a better held-out loss that end it; 0: never")
-    ] = 1
-    optimizer: Annotated[Literal["adamw", "sgd"], Field(description="How weights move")] = "adamw"
-    learning_rate: Annotated[float, Field(gt=0, description="The highest learning rate")] = 2e-3
-    warmup: Annotated[
-        float, Field(ge=0, lt=1, description="Share of all steps in which the rate rises")
-    ] = 0.02
-    weight_decay: Annotated[
-        float, Field(ge=0, description="Decay of weights and embeddings, never of biases")
-    ] = 0.01
-    clip: Annotated[
-        float, Field(ge=0, description="The largest norm of the gradient; 0: no limit")
-    ] = 1.0
-    precision: Annotated[
-        Literal["auto", "float32", "bfloat16"],
-        Field(description="auto: bfloat16 where the hardware multiplies it fast"),
-    ] = "auto"
+    accumulate: Accumulate = 1
+    epochs: Epochs = 3
+    patience: Patience = 1
+    optimizer: Optimizer = "adamw"
+    learning_rate: LearningRate = 2e-3
+    warmup: Warmup = 0.02
+    weight_decay: WeightDecay = 0.01
+    clip: Clip = 1.0
+    precision: Precision = "auto"
 
     style: ClassVar[Style] = "learns"
     title: ClassVar[str] = "Bidirectional RNN"
@@ -196,15 +194,11 @@ class Config:
 
     def training_bytes(self, words: int) -> int:
         """Memory that training takes at least: weights, gradients, what the optimizer keeps."""
-        return self.n_weights(words) * 4 * (4 if self.optimizer == "adamw" else 2)
+        return bytes_to_train(self.n_weights(words), self.optimizer)
 
     def wants(self) -> Mapping[str, Want]:
         """The training text, held-out text to choose the best weights by, and a vocabulary."""
-        return {
-            "train": WantsTokens("train"),
-            "heldout": WantsTokens("valid"),
-            "vocabulary": WantsVocabulary(self.min_count, self.max_size, LM_RESERVED),
-        }
+        return wants_text(self.min_count, self.max_size)
 
     def build(self, inputs: Inputs, *, seed: int) -> Birnn:
         """Random weights; the output bias holds the log frequencies of the training text."""
@@ -263,9 +257,7 @@ class Birnn(nn.Module):
 
         The output bias of a new word stays at its log frequency, as of a model not trained.
         """
-        reserved = np.arange(len(LM_RESERVED), dtype=np.int32)
-        words = self.vocabulary.ids(base.vocabulary.words)
-        places = torch.from_numpy(np.concatenate([reserved, words]).astype(np.int64))
+        places = known_rows(self.vocabulary, base.vocabulary)
         theirs = dict(base.named_parameters())
         with torch.no_grad():
             for name, ours in self.named_parameters():
@@ -275,30 +267,11 @@ class Birnn(nn.Module):
     @property
     def schedule(self) -> Schedule:
         """How the loop trains it: the rate rises, then falls linearly to a tenth."""
-        config = self.config
-        return Schedule(
-            epochs=config.epochs,
-            learning_rate=config.learning_rate,
-            optimizer=config.optimizer,
-            warmup=config.warmup,
-            floor=0.1,
-            clip=config.clip,
-            accumulate=config.accumulate,
-            patience=config.patience,
-            precision=config.precision,
-            masked=config.objective == "mask",
-        )
+        return schedule_of(self.config, masked=self.config.objective == "mask")
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
         """Matrices with decay, biases without."""
-        parameters = list(self.parameters())
-        return [
-            {
-                "params": [p for p in parameters if p.dim() > 1],
-                "weight_decay": self.config.weight_decay,
-            },
-            {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
-        ]
+        return by_decay(self.parameters(), self.config.weight_decay)
 
     # --- batches ------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ from torch import Tensor, nn
 from models.capabilities import Decoder, TableName
 from models.char_birnn import SpellingBirnn, spelt
 from models.characters import PAD, Characters, by_form, forms_of
-from models.examples import START, Boundary, Examples
+from models.examples import START, Examples
 from models.family import (
     FloatArray,
     Inputs,
@@ -49,8 +49,24 @@ from models.family import (
     StepOutput,
     Style,
     Want,
-    WantsTokens,
-    WantsVocabulary,
+)
+from models.learning import (
+    Accumulate,
+    Clip,
+    Dropout,
+    Epochs,
+    LearningRate,
+    Longest,
+    MaxSize,
+    Patience,
+    Precision,
+    StateBoundary,
+    StreamCount,
+    StreamSteps,
+    Warmup,
+    by_decay,
+    schedule_of,
+    wants_text,
 )
 from models.output import Output, frequencies
 from models.recurrent import GATES, Cell, Stack
@@ -83,49 +99,30 @@ class Config:
     char_layers: Annotated[int, Field(ge=1, le=16, description="Layers of each direction")] = 1
     char_units: Annotated[int, Field(ge=1, description="Width of a layer, in each direction")] = 64
     char_embedding: Annotated[int, Field(ge=1, description="Width of a character's vector")] = 32
-    longest: Annotated[
-        int, Field(ge=1, description="Characters of a word that are read; the rest is cut off")
-    ] = 40
+    longest: Longest = 40
     layers: Annotated[int, Field(ge=1, le=16, description="LSTM layers over words")] = 1
     units: Annotated[int, Field(ge=1, description="Width of such a layer")] = 256
-    dropout: Annotated[
-        float, Field(ge=0, lt=1, description="Share left out between layers, at random")
-    ] = 0.2
-    boundary: Annotated[
-        Boundary, Field(description="Where the state starts anew; over what a document is read on")
-    ] = "document"
+    dropout: Dropout = 0.2
+    boundary: StateBoundary = "document"
     min_count: Annotated[
         int, Field(ge=1, description="Words seen less often have no vector but that of spelling")
     ] = 2
-    max_size: Annotated[
-        int | None, Field(ge=1, description="At most so many words; empty for no limit")
-    ] = None
-    batch_size: Annotated[int, Field(ge=1, description="Streams of all workers")] = 20
-    accumulate: Annotated[
-        int, Field(ge=1, description="Parts of a batch worked on in turn, to save memory")
-    ] = 1
-    steps: Annotated[int, Field(ge=1, description="Words after which gradients are cut")] = 35
-    epochs: Annotated[int, Field(ge=1, description="Passes over the text, at most")] = 5
-    patience: Annotated[
-        int, Field(ge=0, description="Epochs in a row without improvement that end it; 0: none do")
-    ] = 1
-    learning_rate: Annotated[float, Field(gt=0, description="The highest learning rate")] = 2e-3
+    max_size: MaxSize = None
+    batch_size: StreamCount = 20
+    accumulate: Accumulate = 1
+    steps: StreamSteps = 35
+    epochs: Epochs = 5
+    patience: Patience = 1
+    learning_rate: LearningRate = 2e-3
     parts_rate: Annotated[
         float, Field(ge=0, description="Times the learning rate, of the word vectors; 0: they stay")
     ] = 1.0
-    warmup: Annotated[
-        float, Field(ge=0, lt=1, description="Share of all steps in which the rate rises")
-    ] = 0.02
+    warmup: Warmup = 0.02
     weight_decay: Annotated[
         float, Field(ge=0, description="Decay of weights, never of word vectors and biases")
     ] = 0.01
-    clip: Annotated[
-        float, Field(ge=0, description="The largest norm of the gradient; 0: no limit")
-    ] = 1.0
-    precision: Annotated[
-        Literal["auto", "float32", "bfloat16"],
-        Field(description="auto: bfloat16 where the hardware multiplies it fast"),
-    ] = "auto"
+    clip: Clip = 1.0
+    precision: Precision = "auto"
 
     style: ClassVar[Style] = "learns"
     title: ClassVar[str] = "Blended LM"
@@ -159,11 +156,7 @@ class Config:
 
     def wants(self) -> Mapping[str, Want]:
         """The training text, held-out text to choose the best weights by, and a vocabulary."""
-        return {
-            "train": WantsTokens("train"),
-            "heldout": WantsTokens("valid"),
-            "vocabulary": WantsVocabulary(self.min_count, self.max_size, LM_RESERVED),
-        }
+        return wants_text(self.min_count, self.max_size)
 
     def build(self, inputs: Inputs, *, seed: int) -> BlendLm:
         """Random weights; the characters are those of the training text."""
@@ -218,17 +211,7 @@ class BlendLm(nn.Module):
     @property
     def schedule(self) -> Schedule:
         """How the loop trains it: the rate rises, then falls linearly to a tenth."""
-        config = self.config
-        return Schedule(
-            epochs=config.epochs,
-            learning_rate=config.learning_rate,
-            warmup=config.warmup,
-            floor=0.1,
-            clip=config.clip,
-            accumulate=config.accumulate,
-            patience=config.patience,
-            precision=config.precision,
-        )
+        return schedule_of(self.config)
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
         """What makes word vectors, at a rate of its own; matrices with decay; biases without."""
@@ -236,11 +219,7 @@ class BlendLm(nn.Module):
         rest = [*self.stack.parameters(), *self.output.parameters()]
         return [
             {"params": own, "weight_decay": 0.0, "rate": self.config.parts_rate},
-            {
-                "params": [p for p in rest if p.dim() > 1],
-                "weight_decay": self.config.weight_decay,
-            },
-            {"params": [p for p in rest if p.dim() <= 1], "weight_decay": 0.0},
+            *by_decay(rest, self.config.weight_decay),
         ]
 
     # --- batches ------------------------------------------------------------------------------

@@ -56,6 +56,19 @@ from models.family import (
     WantsTokens,
     WantsVocabulary,
 )
+from models.learning import (
+    Accumulate,
+    Clip,
+    Dropout,
+    LearningRate,
+    Longest,
+    Patience,
+    Precision,
+    Warmup,
+    WeightDecay,
+    by_decay,
+    schedule_of,
+)
 from models.losses import linear_cross_entropy
 from models.recurrent import GATES, Cell, Stack
 from models.sequences import in_double
@@ -90,12 +103,8 @@ class Config:
         Literal["count", "log-count"],
         Field(description="How often a word is trained on: by its count, or the log of it"),
     ] = "log-count"
-    longest: Annotated[
-        int, Field(ge=1, description="Characters of a word that are read; the rest is cut off")
-    ] = 40
-    dropout: Annotated[
-        float, Field(ge=0, lt=1, description="Share left out between layers, at random")
-    ] = 0.1
+    longest: Longest = 40
+    dropout: Dropout = 0.1
     min_count: Annotated[
         int, Field(ge=1, description="Words seen less often are trained on but not listed")
     ] = 2
@@ -103,27 +112,14 @@ class Config:
         int | None, Field(ge=1, description="At most so many words are listed; empty for no limit")
     ] = None
     epochs: Annotated[int, Field(ge=1, description="Passes over the distinct words")] = 10
-    patience: Annotated[
-        int, Field(ge=0, description="Epochs in a row without improvement that end it; 0: none do")
-    ] = 0
+    patience: Patience = 0
     batch_size: Annotated[int, Field(ge=1, description="Words in a batch of all workers")] = 128
-    accumulate: Annotated[
-        int, Field(ge=1, description="Parts of a batch worked on in turn, to save memory")
-    ] = 1
-    learning_rate: Annotated[float, Field(gt=0, description="The highest learning rate")] = 3e-3
-    warmup: Annotated[
-        float, Field(ge=0, lt=1, description="Share of all steps in which the rate rises")
-    ] = 0.02
-    weight_decay: Annotated[
-        float, Field(ge=0, description="Decay of weights and embeddings, never of biases")
-    ] = 0.01
-    clip: Annotated[
-        float, Field(ge=0, description="The largest norm of the gradient; 0: no limit")
-    ] = 1.0
-    precision: Annotated[
-        Literal["auto", "float32", "bfloat16"],
-        Field(description="auto: bfloat16 where the hardware multiplies it fast"),
-    ] = "auto"
+    accumulate: Accumulate = 1
+    learning_rate: LearningRate = 3e-3
+    warmup: Warmup = 0.02
+    weight_decay: WeightDecay = 0.01
+    clip: Clip = 1.0
+    precision: Precision = "auto"
 
     style: ClassVar[Style] = "learns"
     title: ClassVar[str] = "Character BiRNN"
@@ -268,27 +264,11 @@ class CharBirnn(nn.Module):
     @property
     def schedule(self) -> Schedule:
         """How the loop trains it: the rate rises, then falls linearly to a tenth."""
-        config = self.config
-        return Schedule(
-            epochs=config.epochs,
-            learning_rate=config.learning_rate,
-            warmup=config.warmup,
-            floor=0.1,
-            clip=config.clip,
-            accumulate=config.accumulate,
-            patience=config.patience,
-            precision=config.precision,
-            masked=True,
-        )
+        return schedule_of(self.config, masked=True)
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
         """Matrices with decay, biases without."""
-        parameters = list(self.parameters())
-        decay = self.config.weight_decay
-        return [
-            {"params": [p for p in parameters if p.dim() > 1], "weight_decay": decay},
-            {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
-        ]
+        return by_decay(self.parameters(), self.config.weight_decay)
 
     # --- batches ------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ from torch import Tensor, nn
 
 from models.capabilities import Decoder, LayerName
 from models.characters import PAD, Characters, by_form, forms_of
-from models.examples import START, Boundary, Examples
+from models.examples import START, Examples
 from models.family import (
     FloatArray,
     Inputs,
@@ -47,15 +47,35 @@ from models.family import (
     StepOutput,
     Style,
     Want,
-    WantsTokens,
-    WantsVocabulary,
+)
+from models.learning import (
+    Accumulate,
+    CharacterMinCount,
+    Clip,
+    Epochs,
+    LearningRate,
+    Longest,
+    MaxSize,
+    MinCount,
+    Optimizer,
+    Patience,
+    Precision,
+    StateBoundary,
+    StreamCount,
+    StreamSteps,
+    Warmup,
+    WeightDecay,
+    by_decay,
+    bytes_to_train,
+    schedule_of,
+    wants_text,
 )
 from models.output import Output, frequencies
 from models.recurrent import Stack
 from models.sequences import Reader, Sequences, in_double, read_batches, read_log_prob
 from models.streams import Streams
 from models.text import Sentences, Tokens
-from models.vocabulary import LM_RESERVED, Vocabulary
+from models.vocabulary import Vocabulary
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 """(U,) distinct forms, (U, W) their characters, (T, B) which of them is read, (T, B) targets."""
@@ -83,49 +103,22 @@ class Config:
     dropout: Annotated[
         float, Field(ge=0, lt=1, description="Share of what an LSTM layer gives left out")
     ] = 0.2
-    boundary: Annotated[
-        Boundary, Field(description="Where the state starts anew; over what a document is read on")
-    ] = "document"
-    character_min_count: Annotated[
-        int, Field(ge=1, description="Characters seen less often count as the unknown character")
-    ] = 2
-    longest: Annotated[
-        int, Field(ge=1, description="Characters after which a word is cut when it is read")
-    ] = 50
-    min_count: Annotated[
-        int, Field(ge=1, description="Words seen less often are predicted as <unk>")
-    ] = 2
-    max_size: Annotated[
-        int | None, Field(ge=1, description="At most so many words; empty for no limit")
-    ] = 8000
-    batch_size: Annotated[
-        int, Field(ge=1, description="Streams of text, of all workers together")
-    ] = 32
-    steps: Annotated[
-        int, Field(ge=1, description="Words of a stream in a batch: so far gradients go back")
-    ] = 35
-    accumulate: Annotated[
-        int, Field(ge=1, description="Parts of a worker's batch done in turn, to save memory")
-    ] = 1
-    epochs: Annotated[int, Field(ge=1, description="Passes over the text, at most")] = 3
-    patience: Annotated[
-        int, Field(ge=0, description="Epochs without a better held-out loss that end it; 0: never")
-    ] = 1
-    optimizer: Annotated[Literal["adamw", "sgd"], Field(description="How weights move")] = "adamw"
-    learning_rate: Annotated[float, Field(gt=0, description="The highest learning rate")] = 2e-3
-    warmup: Annotated[
-        float, Field(ge=0, lt=1, description="Share of all steps in which the rate rises")
-    ] = 0.02
-    weight_decay: Annotated[
-        float, Field(ge=0, description="Decay of weights and embeddings, never of biases")
-    ] = 0.01
-    clip: Annotated[
-        float, Field(ge=0, description="The largest norm of the gradient; 0: no limit")
-    ] = 1.0
-    precision: Annotated[
-        Literal["auto", "float32", "bfloat16"],
-        Field(description="auto: bfloat16 where the hardware multiplies it fast"),
-    ] = "auto"
+    boundary: StateBoundary = "document"
+    character_min_count: CharacterMinCount = 2
+    longest: Longest = 50
+    min_count: MinCount = 2
+    max_size: MaxSize = 8000
+    batch_size: StreamCount = 32
+    steps: StreamSteps = 35
+    accumulate: Accumulate = 1
+    epochs: Epochs = 3
+    patience: Patience = 1
+    optimizer: Optimizer = "adamw"
+    learning_rate: LearningRate = 2e-3
+    warmup: Warmup = 0.02
+    weight_decay: WeightDecay = 0.01
+    clip: Clip = 1.0
+    precision: Precision = "auto"
 
     style: ClassVar[Style] = "learns"
     title: ClassVar[str] = "Char-CNN LM"
@@ -157,15 +150,11 @@ class Config:
 
     def training_bytes(self, words: int) -> int:
         """Memory that training takes at least: weights, gradients, what the optimizer keeps."""
-        return self.n_weights(words) * 4 * (4 if self.optimizer == "adamw" else 2)
+        return bytes_to_train(self.n_weights(words), self.optimizer)
 
     def wants(self) -> Mapping[str, Want]:
         """The training text, held-out text to choose the best weights by, and a vocabulary."""
-        return {
-            "train": WantsTokens("train"),
-            "heldout": WantsTokens("valid"),
-            "vocabulary": WantsVocabulary(self.min_count, self.max_size, LM_RESERVED),
-        }
+        return wants_text(self.min_count, self.max_size)
 
     def build(self, inputs: Inputs, *, seed: int) -> CharLm:
         """Random weights; the characters are those of the training text."""
@@ -358,29 +347,11 @@ class CharLm(nn.Module):
     @property
     def schedule(self) -> Schedule:
         """How the loop trains it: the rate rises, then falls linearly to a tenth."""
-        config = self.config
-        return Schedule(
-            epochs=config.epochs,
-            learning_rate=config.learning_rate,
-            optimizer=config.optimizer,
-            warmup=config.warmup,
-            floor=0.1,
-            clip=config.clip,
-            accumulate=config.accumulate,
-            patience=config.patience,
-            precision=config.precision,
-        )
+        return schedule_of(self.config)
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
         """Matrices with decay, biases without."""
-        parameters = list(self.parameters())
-        return [
-            {
-                "params": [p for p in parameters if p.dim() > 1],
-                "weight_decay": self.config.weight_decay,
-            },
-            {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
-        ]
+        return by_decay(self.parameters(), self.config.weight_decay)
 
     # --- batches ------------------------------------------------------------------------------
 

@@ -57,8 +57,27 @@ from models.family import (
     StepOutput,
     Style,
     Want,
-    WantsTokens,
-    WantsVocabulary,
+)
+from models.learning import (
+    Accumulate,
+    CharacterMinCount,
+    Clip,
+    Epochs,
+    LearningRate,
+    Longest,
+    MaxSize,
+    MinCount,
+    NoisePower,
+    Patience,
+    Precision,
+    StateBoundary,
+    StreamCount,
+    StreamSteps,
+    Warmup,
+    WeightDecay,
+    by_decay,
+    schedule_of,
+    wants_text,
 )
 from models.losses import Noise
 from models.output import Output, draw_noise, frequencies
@@ -73,7 +92,7 @@ from models.sequences import (
 )
 from models.streams import Streams
 from models.text import Sentences, Tokens
-from models.vocabulary import LM_RESERVED, Vocabulary
+from models.vocabulary import Vocabulary
 
 Batch = tuple[Tensor, ...]
 """(U,) distinct forms, (U, W) their characters; for each direction (T, B) which of them is read,
@@ -109,12 +128,8 @@ class Config:
         Field(min_length=1, description="Filters of each of the widths"),
     ] = (8, 8, 16, 32, 64, 128, 256)
     highways: Annotated[int, Field(ge=1, le=8, description="Highway layers on the filters")] = 2
-    character_min_count: Annotated[
-        int, Field(ge=1, description="Characters seen less often count as the unknown character")
-    ] = 2
-    longest: Annotated[
-        int, Field(ge=1, description="Characters after which a word is cut when it is read")
-    ] = 50
+    character_min_count: CharacterMinCount = 2
+    longest: Longest = 50
     clip_cell: Annotated[
         float, Field(ge=0, description="The largest size of a cell; 0: no limit")
     ] = 3.0
@@ -124,15 +139,9 @@ class Config:
     dropout: Annotated[
         float, Field(ge=0, lt=1, description="Share left out of what goes into a layer, at random")
     ] = 0.1
-    boundary: Annotated[
-        Boundary, Field(description="Where the state starts anew; over what a document is read on")
-    ] = "document"
-    min_count: Annotated[
-        int, Field(ge=1, description="Words seen less often than this are predicted as <unk>")
-    ] = 2
-    max_size: Annotated[
-        int | None, Field(ge=1, description="At most so many words to predict; empty: no limit")
-    ] = 50_000
+    boundary: StateBoundary = "document"
+    min_count: MinCount = 2
+    max_size: MaxSize = 50_000
     objective: Annotated[
         Literal["softmax", "sampled-softmax"],
         Field(description="What training minimizes; sampled: the sum over noise words only"),
@@ -144,36 +153,17 @@ class Config:
         Literal["counts", "ranks"],
         Field(description="Noise by the counts to noise_power, or log-uniform by their ranks"),
     ] = "counts"
-    noise_power: Annotated[
-        float, Field(ge=0, le=2, description="Power of the counts that noise is drawn by")
-    ] = 0.75
-    batch_size: Annotated[
-        int, Field(ge=1, description="Streams of text, of all workers together")
-    ] = 32
-    steps: Annotated[
-        int, Field(ge=1, description="Words of a stream in a batch: so far gradients go back")
-    ] = 20
-    accumulate: Annotated[
-        int, Field(ge=1, description="Parts of a worker's batch done in turn, to save memory")
-    ] = 1
-    epochs: Annotated[int, Field(ge=1, description="Passes over the text, at most")] = 3
-    patience: Annotated[
-        int, Field(ge=0, description="Epochs without a better held-out loss that end it; 0: never")
-    ] = 1
-    learning_rate: Annotated[float, Field(gt=0, description="The highest learning rate")] = 2e-3
-    warmup: Annotated[
-        float, Field(ge=0, lt=1, description="Share of all steps in which the rate rises")
-    ] = 0.02
-    weight_decay: Annotated[
-        float, Field(ge=0, description="Decay of weights and embeddings, never of biases")
-    ] = 0.01
-    clip: Annotated[
-        float, Field(ge=0, description="The largest norm of the gradient; 0: no limit")
-    ] = 1.0
-    precision: Annotated[
-        Literal["auto", "float32", "bfloat16"],
-        Field(description="auto: bfloat16 where the hardware multiplies it fast"),
-    ] = "auto"
+    noise_power: NoisePower = 0.75
+    batch_size: StreamCount = 32
+    steps: StreamSteps = 20
+    accumulate: Accumulate = 1
+    epochs: Epochs = 3
+    patience: Patience = 1
+    learning_rate: LearningRate = 2e-3
+    warmup: Warmup = 0.02
+    weight_decay: WeightDecay = 0.01
+    clip: Clip = 1.0
+    precision: Precision = "auto"
 
     style: ClassVar[Style] = "learns"
     title: ClassVar[str] = "ELMo"
@@ -216,11 +206,7 @@ class Config:
 
     def wants(self) -> Mapping[str, Want]:
         """The training text, held-out text to choose the best weights by, and a vocabulary."""
-        return {
-            "train": WantsTokens("train"),
-            "heldout": WantsTokens("valid"),
-            "vocabulary": WantsVocabulary(self.min_count, self.max_size, LM_RESERVED),
-        }
+        return wants_text(self.min_count, self.max_size)
 
     def build(self, inputs: Inputs, *, seed: int) -> Elmo:
         """Random weights; the output bias holds the log frequencies of the training text."""
@@ -279,29 +265,11 @@ class Elmo(nn.Module):
     @property
     def schedule(self) -> Schedule:
         """How the loop trains it: the rate rises, then falls linearly to a tenth."""
-        config = self.config
-        return Schedule(
-            epochs=config.epochs,
-            learning_rate=config.learning_rate,
-            warmup=config.warmup,
-            floor=0.1,
-            clip=config.clip,
-            accumulate=config.accumulate,
-            patience=config.patience,
-            precision=config.precision,
-            sampled=config.objective != "softmax",
-        )
+        return schedule_of(self.config, sampled=self.config.objective != "softmax")
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
         """Matrices with decay, biases without."""
-        parameters = list(self.parameters())
-        return [
-            {
-                "params": [p for p in parameters if p.dim() > 1],
-                "weight_decay": self.config.weight_decay,
-            },
-            {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
-        ]
+        return by_decay(self.parameters(), self.config.weight_decay)
 
     # --- batches ------------------------------------------------------------------------------
 

@@ -44,13 +44,28 @@ from models.family import (
     StepOutput,
     Style,
     Want,
-    WantsTokens,
-    WantsVocabulary,
+)
+from models.learning import (
+    Accumulate,
+    Clip,
+    Epochs,
+    LearningRate,
+    MaxSize,
+    MinCount,
+    NoisePower,
+    Optimizer,
+    Patience,
+    Precision,
+    Warmup,
+    bytes_to_train,
+    known_rows,
+    schedule_of,
+    wants_text,
 )
 from models.losses import Noise, Objective, linear_cross_entropy, sampled_loss
 from models.output import draw_noise, frequencies
 from models.text import Sentences, Tokens
-from models.vocabulary import LM_RESERVED, Vocabulary
+from models.vocabulary import Vocabulary
 
 SCORED_AT_ONCE = 512
 """Examples that ``log_prob`` works on at a time."""
@@ -84,12 +99,8 @@ class Config:
             "the contexts behind it"
         ),
     ] = "sentence"
-    min_count: Annotated[
-        int, Field(ge=1, description="Words seen less often than this count as <unk>")
-    ] = 2
-    max_size: Annotated[
-        int | None, Field(ge=1, description="At most so many words; empty for no limit")
-    ] = 8000
+    min_count: MinCount = 2
+    max_size: MaxSize = 8000
     objective: Annotated[
         Objective,
         Field(
@@ -100,9 +111,7 @@ class Config:
     noise: Annotated[
         int, Field(ge=1, description="Noise words for each predicted one; a batch shares them")
     ] = 256
-    noise_power: Annotated[
-        float, Field(ge=0, le=2, description="Power of the counts that noise is drawn by")
-    ] = 0.75
+    noise_power: NoisePower = 0.75
     log_normalizer: Annotated[
         Literal["zero", "learned"],
         Field(description="Of nce: the scores are log-probabilities, or so up to a learned number"),
@@ -114,18 +123,12 @@ class Config:
     batch_size: Annotated[
         int, Field(ge=1, description="Predicted words a step, of all workers together")
     ] = 256
-    accumulate: Annotated[
-        int, Field(ge=1, description="Parts of a worker's batch done in turn, to save memory")
-    ] = 1
-    epochs: Annotated[int, Field(ge=1, description="Passes over the text, at most")] = 3
-    patience: Annotated[
-        int, Field(ge=0, description="Epochs without a better held-out loss that end it; 0: never")
-    ] = 1
-    optimizer: Annotated[Literal["adamw", "sgd"], Field(description="How weights move")] = "adamw"
-    learning_rate: Annotated[float, Field(gt=0, description="The highest learning rate")] = 2e-3
-    warmup: Annotated[
-        float, Field(ge=0, lt=1, description="Share of all steps in which the rate rises")
-    ] = 0.02
+    accumulate: Accumulate = 1
+    epochs: Epochs = 3
+    patience: Patience = 1
+    optimizer: Optimizer = "adamw"
+    learning_rate: LearningRate = 2e-3
+    warmup: Warmup = 0.02
     decay: Annotated[
         float,
         Field(
@@ -137,13 +140,8 @@ class Config:
     weight_decay: Annotated[
         float, Field(ge=0, description="Decay of weights and feature vectors, never of biases")
     ] = 0.01
-    clip: Annotated[
-        float, Field(ge=0, description="The largest norm of the gradient; 0: no limit")
-    ] = 1.0
-    precision: Annotated[
-        Literal["auto", "float32", "bfloat16"],
-        Field(description="auto: bfloat16 where the hardware multiplies it fast"),
-    ] = "auto"
+    clip: Clip = 1.0
+    precision: Precision = "auto"
 
     style: ClassVar[Style] = "learns"
     title: ClassVar[str] = "Neural probabilistic LM"
@@ -177,15 +175,11 @@ class Config:
 
     def training_bytes(self, words: int) -> int:
         """Memory that training takes at least: weights, gradients, what the optimizer keeps."""
-        return self.n_weights(words) * 4 * (4 if self.optimizer == "adamw" else 2)
+        return bytes_to_train(self.n_weights(words), self.optimizer)
 
     def wants(self) -> Mapping[str, Want]:
         """The training text, held-out text to choose the best weights by, and a vocabulary."""
-        return {
-            "train": WantsTokens("train"),
-            "heldout": WantsTokens("valid"),
-            "vocabulary": WantsVocabulary(self.min_count, self.max_size, LM_RESERVED),
-        }
+        return wants_text(self.min_count, self.max_size)
 
     def build(self, inputs: Inputs, *, seed: int) -> Nplm:
         """Random weights; the output bias holds the log frequencies of the training text."""
@@ -241,9 +235,7 @@ class Nplm(nn.Module):
 
         The bias of a new word stays at its log frequency, as of a model that was not trained.
         """
-        reserved = np.arange(len(LM_RESERVED), dtype=np.int32)
-        words = self.vocabulary.ids(base.vocabulary.words)
-        places = torch.from_numpy(np.concatenate([reserved, words]).astype(np.int64))
+        places = known_rows(self.vocabulary, base.vocabulary)
         theirs = dict(base.named_parameters())
         with torch.no_grad():
             for name, ours in self.named_parameters():
@@ -254,20 +246,7 @@ class Nplm(nn.Module):
     @property
     def schedule(self) -> Schedule:
         """How the loop trains it: the rate rises, then falls linearly or as in the paper."""
-        config = self.config
-        return Schedule(
-            epochs=config.epochs,
-            learning_rate=config.learning_rate,
-            optimizer=config.optimizer,
-            warmup=config.warmup,
-            floor=0.1,
-            decay=config.decay,
-            clip=config.clip,
-            accumulate=config.accumulate,
-            patience=config.patience,
-            precision=config.precision,
-            sampled=config.objective != "softmax",
-        )
+        return schedule_of(self.config, sampled=self.config.objective != "softmax")
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
         """Weights and features with decay, biases without."""

@@ -37,7 +37,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from models.capabilities import Decoder, TableName
-from models.examples import START, Boundary, Examples, token_examples
+from models.examples import START, Examples, token_examples
 from models.family import (
     FloatArray,
     Inputs,
@@ -47,8 +47,28 @@ from models.family import (
     StepOutput,
     Style,
     Want,
-    WantsTokens,
-    WantsVocabulary,
+)
+from models.learning import (
+    Accumulate,
+    Clip,
+    Dropout,
+    Epochs,
+    LearningRate,
+    MaxSize,
+    MinCount,
+    NoisePower,
+    Optimizer,
+    Patience,
+    Precision,
+    StateBoundary,
+    StreamSteps,
+    Warmup,
+    WeightDecay,
+    by_decay,
+    bytes_to_train,
+    known_rows,
+    schedule_of,
+    wants_text,
 )
 from models.losses import Noise, Objective
 from models.output import AdaptiveOutput, Output, draw_noise, frequencies
@@ -64,7 +84,7 @@ from models.sequences import (
 )
 from models.streams import Streams, Windows
 from models.text import Sentences, Tokens
-from models.vocabulary import LM_RESERVED, Vocabulary
+from models.vocabulary import Vocabulary
 
 Direction = Literal["forward", "backward", "both"]
 Batch = tuple[Tensor, ...]
@@ -98,18 +118,10 @@ class Config:
         bool,
         Field(description="The output weights are the embeddings; units equals embedding"),
     ] = False
-    dropout: Annotated[
-        float, Field(ge=0, lt=1, description="Share left out between layers, at random")
-    ] = 0.2
-    boundary: Annotated[
-        Boundary, Field(description="Where the state starts anew; over what a document is read on")
-    ] = "document"
-    min_count: Annotated[
-        int, Field(ge=1, description="Words seen less often than this count as <unk>")
-    ] = 2
-    max_size: Annotated[
-        int | None, Field(ge=1, description="At most so many words; empty for no limit")
-    ] = 8000
+    dropout: Dropout = 0.2
+    boundary: StateBoundary = "document"
+    min_count: MinCount = 2
+    max_size: MaxSize = 8000
     objective: Annotated[
         Objective | Literal["adaptive-softmax"],
         Field(
@@ -120,15 +132,11 @@ class Config:
     noise: Annotated[
         int, Field(ge=1, description="Noise words of a sampled objective; a batch shares them")
     ] = 1024
-    noise_power: Annotated[
-        float, Field(ge=0, le=2, description="Power of the counts that noise is drawn by")
-    ] = 0.75
+    noise_power: NoisePower = 0.75
     batch_size: Annotated[
         int, Field(ge=1, description="Streams of text, or windows, of all workers together")
     ] = 32
-    steps: Annotated[
-        int, Field(ge=1, description="Words of a stream in a batch: so far gradients go back")
-    ] = 35
+    steps: StreamSteps = 35
     stride: Annotated[
         int,
         Field(ge=0, description="Windows in place of streams, one every so many words; 0: none"),
@@ -136,28 +144,15 @@ class Config:
     last: Annotated[
         int, Field(ge=0, description="Predict only so many words at the end of a piece; 0: all")
     ] = 0
-    accumulate: Annotated[
-        int, Field(ge=1, description="Parts of a worker's batch done in turn, to save memory")
-    ] = 1
-    epochs: Annotated[int, Field(ge=1, description="Passes over the text, at most")] = 3
-    patience: Annotated[
-        int, Field(ge=0, description="Epochs without a better held-out loss that end it; 0: never")
-    ] = 1
-    optimizer: Annotated[Literal["adamw", "sgd"], Field(description="How weights move")] = "adamw"
-    learning_rate: Annotated[float, Field(gt=0, description="The highest learning rate")] = 2e-3
-    warmup: Annotated[
-        float, Field(ge=0, lt=1, description="Share of all steps in which the rate rises")
-    ] = 0.02
-    weight_decay: Annotated[
-        float, Field(ge=0, description="Decay of weights and embeddings, never of biases")
-    ] = 0.01
-    clip: Annotated[
-        float, Field(ge=0, description="The largest norm of the gradient; 0: no limit")
-    ] = 1.0
-    precision: Annotated[
-        Literal["auto", "float32", "bfloat16"],
-        Field(description="auto: bfloat16 where the hardware multiplies it fast"),
-    ] = "auto"
+    accumulate: Accumulate = 1
+    epochs: Epochs = 3
+    patience: Patience = 1
+    optimizer: Optimizer = "adamw"
+    learning_rate: LearningRate = 2e-3
+    warmup: Warmup = 0.02
+    weight_decay: WeightDecay = 0.01
+    clip: Clip = 1.0
+    precision: Precision = "auto"
 
     style: ClassVar[Style] = "learns"
     title: ClassVar[str] = "Recurrent LM"
@@ -213,15 +208,11 @@ class Config:
 
     def training_bytes(self, words: int) -> int:
         """Memory that training takes at least: weights, gradients, what the optimizer keeps."""
-        return self.n_weights(words) * 4 * (4 if self.optimizer == "adamw" else 2)
+        return bytes_to_train(self.n_weights(words), self.optimizer)
 
     def wants(self) -> Mapping[str, Want]:
         """The training text, held-out text to choose the best weights by, and a vocabulary."""
-        return {
-            "train": WantsTokens("train"),
-            "heldout": WantsTokens("valid"),
-            "vocabulary": WantsVocabulary(self.min_count, self.max_size, LM_RESERVED),
-        }
+        return wants_text(self.min_count, self.max_size)
 
     def build(self, inputs: Inputs, *, seed: int) -> Rnnlm:
         """Random weights; the output bias holds the log frequencies of the training text."""
@@ -277,9 +268,7 @@ class Rnnlm(nn.Module):
         """
         if self.C is None or isinstance(self.output, AdaptiveOutput):
             raise ValueError("one-hot inputs and the adaptive softmax cannot take in new words")
-        reserved = np.arange(len(LM_RESERVED), dtype=np.int32)
-        words = self.vocabulary.ids(base.vocabulary.words)
-        places = torch.from_numpy(np.concatenate([reserved, words]).astype(np.int64))
+        places = known_rows(self.vocabulary, base.vocabulary)
         theirs = dict(base.named_parameters())
         with torch.no_grad():
             for name, ours in self.named_parameters():
@@ -289,30 +278,11 @@ class Rnnlm(nn.Module):
     @property
     def schedule(self) -> Schedule:
         """How the loop trains it: the rate rises, then falls linearly to a tenth."""
-        config = self.config
-        return Schedule(
-            epochs=config.epochs,
-            learning_rate=config.learning_rate,
-            optimizer=config.optimizer,
-            warmup=config.warmup,
-            floor=0.1,
-            clip=config.clip,
-            accumulate=config.accumulate,
-            patience=config.patience,
-            precision=config.precision,
-            sampled=config.sampled,
-        )
+        return schedule_of(self.config, sampled=self.config.sampled)
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
         """Matrices with decay, biases without."""
-        parameters = list(self.parameters())
-        return [
-            {
-                "params": [p for p in parameters if p.dim() > 1],
-                "weight_decay": self.config.weight_decay,
-            },
-            {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
-        ]
+        return by_decay(self.parameters(), self.config.weight_decay)
 
     # --- batches ------------------------------------------------------------------------------
 

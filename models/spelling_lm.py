@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from models.char_birnn import SpellingBirnn, spelt
 from models.characters import PAD, Characters, by_form, forms_of
-from models.examples import END, START, Boundary, Examples
+from models.examples import END, START, Examples
 from models.family import (
     FloatArray,
     Inputs,
@@ -44,6 +44,21 @@ from models.family import (
     Want,
     WantsTokens,
     WantsVocabulary,
+)
+from models.learning import (
+    Clip,
+    Dropout,
+    Epochs,
+    LearningRate,
+    Longest,
+    Patience,
+    Precision,
+    StateBoundary,
+    StreamCount,
+    StreamSteps,
+    Warmup,
+    by_decay,
+    schedule_of,
 )
 from models.recurrent import Stack
 from models.sequences import Sequences, in_double, read_batches, read_log_prob
@@ -70,44 +85,29 @@ class Config:
         int, Field(ge=1, description="Width of a layer that reads characters, in each direction")
     ] = 64
     char_embedding: Annotated[int, Field(ge=1, description="Width of a character's vector")] = 32
-    longest: Annotated[
-        int, Field(ge=1, description="Characters of a word that are read; the rest is cut off")
-    ] = 40
+    longest: Longest = 40
     layers: Annotated[int, Field(ge=1, le=16, description="LSTM layers over words")] = 1
     units: Annotated[int, Field(ge=1, description="Width of such a layer")] = 256
     speller: Annotated[int, Field(ge=1, description="Width of the LSTM that spells")] = 128
-    dropout: Annotated[
-        float, Field(ge=0, lt=1, description="Share left out between layers, at random")
-    ] = 0.2
-    boundary: Annotated[
-        Boundary, Field(description="Where the state starts anew; over what a document is read on")
-    ] = "document"
+    dropout: Dropout = 0.2
+    boundary: StateBoundary = "document"
     min_count: Annotated[
         int, Field(ge=1, description="Words seen less often are not listed with their vectors")
     ] = 2
     max_size: Annotated[
         int | None, Field(ge=1, description="At most so many words are listed; empty for no limit")
     ] = None
-    batch_size: Annotated[int, Field(ge=1, description="Streams of all workers")] = 20
-    steps: Annotated[int, Field(ge=1, description="Words after which gradients are cut")] = 35
-    epochs: Annotated[int, Field(ge=1, description="Passes over the text, at most")] = 5
-    patience: Annotated[
-        int, Field(ge=0, description="Epochs in a row without improvement that end it; 0: none do")
-    ] = 1
-    learning_rate: Annotated[float, Field(gt=0, description="The highest learning rate")] = 2e-3
-    warmup: Annotated[
-        float, Field(ge=0, lt=1, description="Share of all steps in which the rate rises")
-    ] = 0.02
+    batch_size: StreamCount = 20
+    steps: StreamSteps = 35
+    epochs: Epochs = 5
+    patience: Patience = 1
+    learning_rate: LearningRate = 2e-3
+    warmup: Warmup = 0.02
     weight_decay: Annotated[float, Field(ge=0, description="Decay of weights, never of biases")] = (
         0.01
     )
-    clip: Annotated[
-        float, Field(ge=0, description="The largest norm of the gradient; 0: no limit")
-    ] = 1.0
-    precision: Annotated[
-        Literal["auto", "float32", "bfloat16"],
-        Field(description="auto: bfloat16 where the hardware multiplies it fast"),
-    ] = "auto"
+    clip: Clip = 1.0
+    precision: Precision = "auto"
 
     style: ClassVar[Style] = "learns"
     title: ClassVar[str] = "Spelling LM"
@@ -177,24 +177,11 @@ class SpellingLm(nn.Module):
     @property
     def schedule(self) -> Schedule:
         """How the loop trains it: the rate rises, then falls linearly to a tenth."""
-        config = self.config
-        return Schedule(
-            epochs=config.epochs,
-            learning_rate=config.learning_rate,
-            warmup=config.warmup,
-            floor=0.1,
-            clip=config.clip,
-            patience=config.patience,
-            precision=config.precision,
-        )
+        return schedule_of(self.config)
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
         """Matrices with decay, biases without."""
-        parameters, decay = list(self.parameters()), self.config.weight_decay
-        return [
-            {"params": [p for p in parameters if p.dim() > 1], "weight_decay": decay},
-            {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
-        ]
+        return by_decay(self.parameters(), self.config.weight_decay)
 
     # --- batches ------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ os.environ |= {
     "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_OFFLINE": "1",
+    # Threads of torch wait for each other by spinning, so that a busy machine slows them tenfold.
+    "OMP_NUM_THREADS": "1",
 }
 
 from tasks.cluster import RayCluster
