@@ -42,6 +42,10 @@ def test_a_run_with_a_changed_parameter_from_the_form(
 
     page.goto(stack.prefect)
     page.get_by_role("link", name="Deployments", exact=True).click()
+    # There are more than a page of them.
+    page.get_by_placeholder(re.compile("Search (by deployment name|deployments)")).first.fill(
+        "train-word2vec"
+    )
     page.get_by_role("link", name="train-word2vec").first.click()
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Custom run").click()
