@@ -164,10 +164,10 @@ def blend_models(
         )
     if weights is not None and (len(weights) != len(parts) or not are_weights(weights)):
         raise ConfigError(
-            f"{len(parts)} models need as many weights above 0 ({LEAST:g} to {MOST:g}), unlike "
+            f"{len(parts)} models need as many weights above 0, unlike "
             f"{', '.join(map(str, weights))}",
             where="weights",
-            remedy="give one for each model",
+            remedy=f"give one for each model, from {LEAST:g} to {MOST:g}",
         )
     if maps and (projection != "none" or len(maps) != len(parts) - 1):
         raise ConfigError(

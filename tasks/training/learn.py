@@ -366,8 +366,9 @@ class Loop:
 
     def _write(self) -> None:
         weights = self._module.state_dict()
-        if not all(bool(torch.isfinite(p).all()) for p in self._module.parameters()):
-            raise self._not_finite("a weight", self.at.step)
+        # A first step at an absurd rate leaves finite weights, whose products are not.
+        if not all(bool(torch.isfinite(p.square()).all()) for p in self._module.parameters()):
+            raise self._not_finite("a weight, or its square,", self.at.step)
         random = self._place.random_states()
         carried = self._place.joined(self._carried) if self.at.batch else {}
         if self._place.rank == 0:
