@@ -76,6 +76,8 @@ How = Literal["concatenation", "sum"]
 Missing = Literal["zeros", "nan"]
 Projection = Literal["none", "least-squares", "orthogonal", "given"]
 Matrix = NDArray[np.float64]
+LEAST, MOST = 1e-6, 1e6
+"""Of weights: beyond, a part would not be seen in 32 bits beside another, or nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +95,7 @@ class Config:
         Field(min_length=2, description="Settings of each part"),
     ]
     how: Annotated[How, Field(description="Side by side, or added up")] = "concatenation"
-    weights: Annotated[tuple[float, ...], Field(description="Of each part, above 0")]
+    weights: Annotated[tuple[float, ...], Field(description="Of each part, 1e-6 to 1e6")]
     unit: Annotated[bool, Field(description="Vectors of parts are taken at length 1")] = True
     missing: Annotated[Missing, Field(description="What a part does not know: zeros, or all lost")]
     projection: Annotated[Projection, Field(description="Into the first part's space")] = "none"
@@ -103,8 +105,11 @@ class Config:
     def __post_init__(self) -> None:
         if not len(self.parts) == len(self.weights) == len(self.names) == len(self.contents):
             raise ValueError("parts, weights, names and contents are of different numbers")
-        if not all(0 < weight < float("inf") for weight in self.weights):
-            raise ValueError(f"weights lie above 0, unlike {', '.join(map(str, self.weights))}")
+        if not are_weights(self.weights):
+            raise ValueError(
+                f"weights lie from {LEAST:g} to {MOST:g}, unlike "
+                f"{', '.join(map(str, self.weights))}"
+            )
 
     def wants(self) -> Mapping[str, Want]:
         """Nothing of a corpus: it is made of other models."""
@@ -247,6 +252,11 @@ def blend(
     if not words:
         raise ValueError("no word is known to all of the models")
     return Blend(config, Vocabulary((), words, made.vocabulary.counts[has]), parts, learnt)
+
+
+def are_weights(weights: Sequence[float]) -> bool:
+    """Whether all of them can weigh a part."""
+    return all(LEAST <= weight <= MOST for weight in weights)
 
 
 def learn_map(vectors: Matrix, targets: Matrix, projection: Projection) -> NDArray[np.float32]:

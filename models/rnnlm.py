@@ -169,6 +169,11 @@ class Config:
             )
         if self.tied and self.objective == "adaptive-softmax":
             raise ValueError("adaptive-softmax has output weights of its own; leave out tied")
+        if self.last > self.steps:
+            raise ValueError(
+                f"the last {self.last} steps cannot be predicted of {self.steps}; lower last, or "
+                "set it to 0 to predict all"
+            )
         self._refuse_what_has_no_part()
 
     def _refuse_what_has_no_part(self) -> None:

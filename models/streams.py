@@ -57,7 +57,8 @@ class Streams:
         """(N + 1,) where batches begin in a stream, and where the last one ends."""
         n = len(self)
         if self.seed is None or n == 0:
-            return np.arange(n + 1) * self.steps
+            # The last batch is as long as what is left: steps may be far more than the text has.
+            return np.minimum(np.arange(n + 1) * self.steps, self.longest)
         random = np.random.default_rng(list(self.seed))
         around = np.where(random.random(n) < HALVED, 0.5, 1.0)
         ends = np.cumsum(np.maximum(random.normal(around, SPREAD), SPREAD))

@@ -18,6 +18,12 @@ from models.capabilities import EmbedsWords
 from models.char_birnn import CharBirnn
 from models.vocabulary import LM_RESERVED
 
+DECIDED = (
+    "how", "dim", "projection", "char_cell", "char_layers", "char_units", "char_embedding",
+    "longest",
+)  # fmt: skip
+"""The settings that a blend decides."""
+
 
 def spelling_part(blend: Blend) -> tuple[CharBirnn, int]:
     """The character BiRNN of a blend, and which of its two parts that is.

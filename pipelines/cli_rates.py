@@ -61,10 +61,11 @@ def lr_find(
     out().print(rates_table(found))
     if found.test.diverged:
         out().print("the loss diverged, so higher rates were not tried", style="dim")
-    out().print(
-        f"suggested: learning_rate {found.test.suggested:g}, a tenth of where the loss is lowest; "
-        f"the recipe has {found.configured:g}",
-        highlight=False,
+    said = (
+        f"suggested: learning_rate {found.test.suggested:g}, a tenth of where the loss is lowest"
+        if found.test.fell
+        else "no suggestion: the loss is lowest at the first rate; begin lower, or take more steps"
     )
+    out().print(f"{said}; the recipe has {found.configured:g}", highlight=False)
     if target is not None:
         out().print(target, soft_wrap=True, highlight=False, markup=False)

@@ -19,7 +19,7 @@ from tasks.errors import ConfigError
 from tasks.runner import Runner
 from tasks.store import Store
 from tasks.train import untrained
-from tasks.training.finder import RangeTest, find_rate
+from tasks.training.finder import RangeTest, check_range, find_rate
 from tasks.training.finder_page import check_target, write_curve
 
 DOING = "learning rates"
@@ -87,13 +87,15 @@ def find_rate_for(
         picture: a file for the curve.
 
     Raises:
-        ConfigError: no such family, or none that has a learning rate to be found; a file that is
-            no picture.
+        ConfigError: no such family, or none that has a learning rate to be found; rates that make
+            no range; a file that is no picture.
         TrainingError: nothing to train on.
     """
     if picture is not None:
         check_target(picture)
     name = _chosen(config.families, name)
+    optimizer = getattr(config.families[name], "optimizer", "adamw")
+    check_range(optimizer, rates.lowest, rates.highest, rates.steps)
     store = Store(settings.store, settings.home / "cache")
     only = config.model_copy(update={"families": {name: config.families[name]}, "mixtures": {}})
     runner = Runner(store, resources=settings.resources, observer=watch)

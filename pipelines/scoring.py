@@ -13,7 +13,7 @@ from rich.text import Text
 
 from models.generation import Sampling
 from tasks.errors import ConfigError
-from tasks.evaluation.perplexity import POLICY, Tally
+from tasks.evaluation.perplexity import Tally, policy
 from tasks.generation import Made
 from tasks.registry import OpenedModel
 from tasks.scoring import language_model, no_words, read_lines, score_lines, summary
@@ -28,7 +28,11 @@ def sampling(temperature: float, top_k: int | None, top_p: float, unknown: bool)
     try:
         return Sampling(temperature, top_k, top_p, unknown)
     except ValueError as error:
-        raise ConfigError(str(error), where="query generate") from None
+        raise ConfigError(
+            str(error),
+            where="query generate",
+            remedy="correct it, or leave it out to draw as the model is",
+        ) from None
 
 
 def made_json(made: Sequence[Made], unknown: int) -> dict[str, Any]:
@@ -51,7 +55,7 @@ def surprise(opened: OpenedModel, text: str) -> dict[str, Any]:
             [token for sentence in block.tokens for token in (*sentence, "</s>")],
             block.scores.tolist(),
             (block.scores > -float("inf")).tolist(),
-            block.with_ends(block.text.ids == block.unknown, 0).tolist(),
+            block.with_ends(block.unknown, 0).tolist(),
             strict=True,
         )
     ]
@@ -92,7 +96,7 @@ def totals(answer: Mapping[str, Any]) -> Text:
         f"\nof known words and ends {_figure(answer['perplexity_of_known'], ',.2f')}, "
         f"bits a character {_figure(answer['bits_per_character'], '.4f')}"
         f"\n{answer['tokens']:,} tokens and {answer['sentence_ends']:,} sentence ends, "
-        f"{answer['unknown']:,} unknown ({answer['unknown_share']:.2%}); {POLICY}, "
+        f"{answer['unknown']:,} unknown ({answer['unknown_share']:.2%}); {policy(answer)}, "
         f"{crosses}context across sentences, {answer['direction']}"
         f"\nvocabulary {answer['vocabulary']}, {answer['vocabulary_entries']:,} entries",
     )

@@ -10,10 +10,12 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from models.blend_lm import Config
+from models.tuning import DECIDED
 from pipelines.blending import Blended
 from pipelines.continuing import recipe_for
 from pipelines.counting import format_of
 from pipelines.job import git_commit
+from pipelines.plain import UNREADABLE
 from pipelines.quantizing import Sets
 from pipelines.settings import Settings
 from tasks.continuing import find_base, learnt_by
@@ -33,14 +35,23 @@ def settings_of(changes: Sequence[str]) -> Config:
     """Settings of the language model, the defaults but for what is given as KEY=VALUE.
 
     Raises:
-        ConfigError: what is given is no setting of it, or does not fit.
+        ConfigError: what is given is no setting of it, does not fit, or is for the blend to decide.
     """
     given = dict[str, Any]()
     for change in changes:
         key, equals, value = change.partition("=")
         if not equals:
-            raise ConfigError(f"{change!r} is not KEY=VALUE", where="--set")
-        given[key] = yaml.safe_load(value)
+            raise ConfigError(
+                f"{change!r} is not KEY=VALUE", where="--set", remedy="for instance --set units=128"
+            )
+        if key in DECIDED:
+            raise ConfigError(
+                f"{key} is that of the blend", where=f"--set {change}", remedy="leave it out"
+            )
+        try:
+            given[key] = yaml.safe_load(value)
+        except UNREADABLE:
+            given[key] = value
     try:
         return TypeAdapter(Config).validate_python(given)
     except ValidationError as error:
@@ -73,7 +84,7 @@ def tune_registered(
         settings: where.
         observer: watches the steps.
         name: to register it under.
-        config: of the language model; what the blend decides is overridden.
+        config: of the language model; what the blend decides is taken from it.
         valid: held-out text to choose the best weights by; a twentieth of ``text`` by default.
         sets: what all are scored on.
         beside: other registered models that are scored too.

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from models.blend import Blend, How, Missing, Projection, blend
+from models.blend import LEAST, MOST, Blend, How, Missing, Projection, are_weights, blend
 from models.capabilities import EmbedsWords
 from models.family import Model
 from tasks.artifacts import Artifact, Stats
@@ -162,12 +162,12 @@ def blend_models(
         raise ConfigError(
             f"{len(parts)} model makes no blend", where=", ".join(parts), remedy="name another"
         )
-    if weights is not None and (len(weights) != len(parts) or not all(w > 0 for w in weights)):
+    if weights is not None and (len(weights) != len(parts) or not are_weights(weights)):
         raise ConfigError(
             f"{len(parts)} models need as many weights above 0, unlike "
             f"{', '.join(map(str, weights))}",
             where="weights",
-            remedy="give one for each model",
+            remedy=f"give one for each model, from {LEAST:g} to {MOST:g}",
         )
     if maps and (projection != "none" or len(maps) != len(parts) - 1):
         raise ConfigError(
@@ -178,7 +178,9 @@ def blend_models(
     inputs = {f"part {k}": model for k, model in enumerate(parts.values())}
     for k, path in enumerate(maps):
         if not path.is_file():
-            raise InputError("there is no such file", where=str(path))
+            raise InputError(
+                "there is no such file", where=str(path), remedy="name a file of numpy"
+            )
         inputs[f"map {k:03}"] = import_files(runner.store, [path], "projection")
     params = Blending(
         tuple(parts),

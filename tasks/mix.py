@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from models.capabilities import LanguageModel
+from models.capabilities import LanguageModel, SpellsWords
 from models.family import Model
 from models.mixture import Config, Mixture, check_weights, fit_weights
 from tasks.artifacts import Artifact, Stats, canonical_json
@@ -134,6 +134,13 @@ def check_parts(
                 "this model gives no probability of text, so it cannot be mixed",
                 where=name,
                 remedy="name language models, such as ngram or nplm",
+            )
+        if isinstance(model, SpellsWords):
+            raise InputError(
+                "it spells words out, over all strings and not over a vocabulary, so it cannot be "
+                "mixed",
+                where=name,
+                remedy="name models of the words of one vocabulary",
             )
         if model.vocabulary.hash != models[0].vocabulary.hash:
             raise InputError(

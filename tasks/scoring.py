@@ -3,7 +3,8 @@
 A text is read, made into tokens as the model's own text was, and scored a block of lines at a time,
 so its length does not matter; a model that reads on from sentence to sentence gets all of it at
 once, as one document. What is scored, and what the figures mean, ``tasks.evaluation.perplexity``
-says: every token and sentence end, unknown words as ``<unk>``.
+says: every token and sentence end, unknown words as ``<unk>`` or, by a model that spells, as they
+are written.
 
 Shapes: ``N`` tokens, ``S`` sentences.
 """
@@ -27,7 +28,7 @@ from models.capabilities import LanguageModel
 from models.text import Sentences
 from models.vocabulary import EOS, LM_RESERVED
 from tasks.errors import InputError
-from tasks.evaluation.perplexity import Tally, checked, reads_on, tally_of, terms_of
+from tasks.evaluation.perplexity import Tally, checked, reads_on, tally_of, terms_of, unknown_to
 from tasks.export.aside import written_aside
 from tasks.models import TextPipeline
 from tasks.registry import OpenedModel
@@ -107,7 +108,7 @@ class Block:
         scores: (N + S,) nats of every token, and of the end after those of each sentence.
         characters: (S,) of each sentence as it was written, its end included.
         spelling: (N,) UTF-8 bytes of the unknown tokens and one for their end; 0 for the others.
-        unknown: the id of an unknown word.
+        unknown: (N,) which tokens the model takes for ``<unk>``.
         tally: the sums.
     """
 
@@ -116,7 +117,7 @@ class Block:
     scores: NDArray[np.float64]
     characters: NDArray[np.int64]
     spelling: NDArray[np.int64]
-    unknown: int
+    unknown: NDArray[np.bool_]
     tally: Tally
 
     @property
@@ -159,23 +160,22 @@ def no_words(where: str) -> InputError:
 def _scored(
     model: LanguageModel, tokens: Sequence[Sequence[str]], characters: NDArray[np.int64]
 ) -> Block:
-    vocabulary = model.vocabulary
-    text = Sentences.of(vocabulary, tokens)
+    text = Sentences.of(model.vocabulary, tokens)
     if reads_on(model):
         text = replace(text, documents=np.array([0, len(text)]))
     scores = checked(model.log_prob(text), text)
     spelling = np.zeros(len(text.ids), np.int64)
-    unknown = text.ids == vocabulary.unknown
+    unknown = unknown_to(model, text)
     flat = itertools.chain.from_iterable(tokens)
     spelling[unknown] = [
         len(word.encode("utf-8", "surrogatepass")) + 1 for word in itertools.compress(flat, unknown)
     ]
     sums = replace(
-        tally_of(text, scores, vocabulary),
+        tally_of(text, scores, unknown),
         characters=int(characters.sum()),
         spelling_bytes=int(spelling.sum()),
     )
-    return Block(tokens, text, scores, characters, spelling, vocabulary.unknown, sums)
+    return Block(tokens, text, scores, characters, spelling, unknown, sums)
 
 
 def summary(model: LanguageModel, sums: Tally) -> dict[str, Any]:
@@ -282,13 +282,13 @@ def _by_token(block: Block, numbers: NDArray[np.int64]) -> dict[str, Any]:
         "position": (np.arange(len(block.scores)) - starts).astype(np.int32),
         "token": [token for sentence in block.tokens for token in (*sentence, EOS)],
         "id": block.with_ends(block.text.ids, LM_RESERVED.index(EOS)),
-        "unknown": block.with_ends(block.text.ids == block.unknown, 0),
+        "unknown": block.with_ends(block.unknown, 0),
         "log_prob": block.scores,
     }
 
 
 def _by_sentence(block: Block, numbers: NDArray[np.int64]) -> dict[str, Any]:
-    unknown = block.with_ends((block.text.ids == block.unknown).astype(np.int32), 0)
+    unknown = block.with_ends(block.unknown.astype(np.int32), 0)
     return {
         "sentence": numbers,
         "tokens": block.sizes.astype(np.int32),

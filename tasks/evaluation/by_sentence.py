@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from models.family import Progress
 from models.text import Sentences, Tokens
 from tasks.errors import InputError
-from tasks.evaluation.perplexity import CHUNK, checked, chunks, reads_on, spelling_of
+from tasks.evaluation.perplexity import (
+    CHUNK,
+    checked,
+    chunks,
+    reads_on,
+    spelling_of,
+    unknown_to,
+)
 from tasks.evaluation.score import Score
 from tasks.lineage import read_catalogue
 from tasks.registry import OpenedModel
@@ -89,7 +96,7 @@ def of_tokens(asked: OpenedModel, text: Tokens, progress: Progress) -> SentenceS
         if characters is None:
             characters = np.zeros(len(part.text), np.int64)
         for chunk, first in chunks(part.under(vocabulary), CHUNK, whole=reads_on(model)):
-            unknown = chunk.ids == vocabulary.unknown
+            unknown = unknown_to(model, chunk)
             spelt = np.where(unknown, spelling[part.text.ids[first : first + len(unknown)]], 0)
             scores = checked(model.log_prob(chunk), chunk)
             mine = characters[before : before + len(chunk)]

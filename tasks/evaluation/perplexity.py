@@ -11,7 +11,7 @@ there every unknown word is charged its spelling besides, at 8 bits for each of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -39,7 +39,7 @@ LARGEST = 709.0
 """Nats whose exponential is still a finite number."""
 
 FORWARD, BACKWARD = "left to right", "right to left"
-POLICY = "unknown words scored as <unk>, sentence ends counted"
+SPELLING = "in bits a character: unknown words spelt at 8 bits a UTF-8 byte and their end"
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def tally(
             here = surfaces[first : first + n]
             unknown = chunk.ids == vocabulary.unknown
             spelt = int(spelling[here[unknown]].sum())
-            sums += replace(tally_of(chunk, scores, vocabulary), spelling_bytes=spelt)
+            sums += replace(tally_of(chunk, scores, unknown), spelling_bytes=spelt)
             done += n
             progress(done, text.n_tokens, "tokens")
     return sums
@@ -150,16 +150,27 @@ def checked(scores: NDArray[np.float64], text: Sentences) -> NDArray[np.float64]
     return scores
 
 
-def tally_of(text: Sentences, scores: NDArray[np.float64], vocabulary: Vocabulary) -> Tally:
+def unknown_to(model: Model, text: Sentences) -> NDArray[np.bool_]:
+    """(N,) which tokens a model takes for ``<unk>``: none, if it spells words.
+
+    Args:
+        model: whose vocabulary the text is under.
+        text: N tokens.
+    """
+    if isinstance(model, SpellsWords):
+        return np.zeros(len(text.ids), np.bool_)
+    return np.asarray(text.ids == model.vocabulary.unknown)
+
+
+def tally_of(text: Sentences, scores: NDArray[np.float64], unknown: NDArray[np.bool_]) -> Tally:
     """The sums of a scored text; what its characters and its spelling come to is not known here.
 
     Args:
         text: S sentences with N tokens under the vocabulary.
         scores: (N + S,) of a model.
-        vocabulary: of the model.
+        unknown: (N,) which tokens it takes for ``<unk>``.
     """
     n, s = len(text.ids), len(text)
-    unknown = text.ids == vocabulary.unknown
     positions = np.arange(n) + np.repeat(np.arange(s), np.diff(text.starts))
     return Tally(
         tokens=n,
@@ -361,11 +372,16 @@ class _Made:
             scored=total,
             total=total,
             items=items,
-            policy=f"{terms['unknown_share']:.2%} {POLICY}, {context}, {terms['direction']}",
+            policy=f"{terms['unknown_share']:.2%} {policy(terms)}, {context}, {terms['direction']}",
             undefined=undefined,
             baselines=(_baseline(against if sums.tokens else None, self.trained),),
             details=terms,
         )
+
+
+def policy(terms: Mapping[str, Any]) -> str:
+    """What is scored, for people; of ``terms_of``."""
+    return f"unknown words {terms['unknown_policy']}, sentence ends counted"
 
 
 def _baseline(value: float | None, trained: bool) -> Baseline:
@@ -376,15 +392,15 @@ def _baseline(value: float | None, trained: bool) -> Baseline:
 
 def terms_of(model: Model) -> dict[str, Any]:
     """On what terms a figure is: two perplexities compare only on the same."""
-    vocabulary = model.vocabulary
+    vocabulary, spells = model.vocabulary, isinstance(model, SpellsWords)
     return {
         "vocabulary": vocabulary.hash,
         "vocabulary_entries": len(vocabulary),
         "direction": direction_of(model),
         "sentence_ends_counted": True,
         "context_crosses_sentences": reads_on(model),
-        "unknown_policy": "spelt out" if isinstance(model, SpellsWords) else "scored as <unk>",
-        "spelling": "in bits a character: unknown words spelt at 8 bits a UTF-8 byte and their end",
+        "unknown_policy": "spelt out" if spells else "scored as <unk>",
+        "spelling": "by the model itself" if spells else SPELLING,
     }
 
 

@@ -100,12 +100,15 @@ def text_differences(
 ) -> list[TextDifference]:
     """The differences of two models on a text, of perplexity and of bits a character.
 
+    A score that neither has, such as that of two models that fill in hidden words, is left out.
+
     Args:
         name: of the text, "test" in "perplexity.test".
         scores: of the two models; those on this text say whether they compare.
         by_sentence: scores the text by both; only called where something compares.
     """
-    names = [f"perplexity.{name}", f"bits_per_character.{name}"]
+    units = {f"perplexity.{name}": NATS, f"bits_per_character.{name}": BITS}
+    names = [one for one in units if any(s.name == one for found in scores for s in found)]
     reasons = [_reason(one, scores) for one in names]
     sides: list[SentenceScores] = []
     if not all(reasons):
@@ -113,16 +116,19 @@ def text_differences(
         if not np.array_equal(sides[0].characters, sides[1].characters):
             # Other sentences are other ends to predict, and runs would not be of the same text.
             reasons = [reason or "they cut the text into different sentences" for reason in reasons]
-    units = (NATS, BITS)
     return [
-        TextDifference(one, unit, reason=reason) if reason else _difference(one, unit, *sides)
-        for one, unit, reason in zip(names, units, reasons, strict=True)
+        TextDifference(one, units[one], reason=reason)
+        if reason
+        else _difference(one, units[one], *sides)
+        for one, reason in zip(names, reasons, strict=True)
     ]
 
 
 def _reason(name: str, scores: tuple[Sequence[Score], Sequence[Score]]) -> str:
     """Why two models do not compare by a score."""
-    first, second = (next(s for s in found if s.name == name) for found in scores)
+    first, second = (next((s for s in found if s.name == name), None) for found in scores)
+    if first is None or second is None:
+        return "one of them gives no probability of text"
     return first.undefined or second.undefined or incomparable(first, second)
 
 

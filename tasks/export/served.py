@@ -27,6 +27,7 @@ from models.capabilities import (
     FillsIn,
     Predicts,
     Scores,
+    SpellsWords,
 )
 from models.expressions import signed_words
 from models.family import with_article
@@ -277,11 +278,14 @@ class Pretrained(PythonModel):
         _ = self._scores
         sentences = self._sentences(table)
         found = [self.log_prob(tokens) for tokens in sentences]
-        known = [sum(token in self.vocabulary for token in tokens) for tokens in sentences]
+        spells = isinstance(self.model, SpellsWords)  # then no word is unknown
         return {
             "log_prob": [float(row.sum()) for row in found],
             "log_probs": [row.tolist() for row in found],
-            "unknown": [len(tokens) - n for tokens, n in zip(sentences, known, strict=True)],
+            "unknown": [
+                0 if spells else sum(token not in self.vocabulary for token in tokens)
+                for tokens in sentences
+            ],
         }
 
     # --- of tokens and sentences in their context ---

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from models.family import Inputs, Learns, Plan, Progress
 from tasks.errors import ConfigError, TrainingError
 from tasks.training.backward import backward
+from tasks.training.learn import check_text, loss_of
 from tasks.training.optimizer import optimizer_of, scale_gradients
 from tasks.training.ranks import Place, own_threads, precision_of
 
@@ -32,6 +33,8 @@ DIVERGED = 2.0
 """It ends where the smoothed loss is so many times the lowest."""
 FEWEST = 20
 """Steps, at least: with fewer, the lowest loss is where chance puts it."""
+MOST = 100_000
+"""Steps, at most."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,11 @@ class RangeTest:
     def lowest(self) -> float:
         """The rate at the lowest smoothed loss."""
         return self.rates[int(np.argmin(self.smoothed))]
+
+    @property
+    def fell(self) -> bool:
+        """Whether the loss was ever lower than at the first rate; else nothing can be suggested."""
+        return self.lowest > self.rates[0]
 
     @property
     def suggested(self) -> float:
@@ -93,18 +101,8 @@ def find_rate(
         TrainingError: nothing to train on, or a loss that is not finite from the start.
     """
     schedule = model.schedule
-    first, last = RANGES[schedule.optimizer]
-    first = first if lowest is None else lowest
-    last = last if highest is None else highest
-    if not 0 < first < last < math.inf or steps < FEWEST:
-        raise ConfigError(
-            f"{steps} steps from {first:g} to {last:g} make no range of learning rates",
-            remedy=f"give a lowest above 0, a higher highest, and {FEWEST} steps or more",
-        )
-    if model.n_batches(inputs) == 0:
-        raise TrainingError(
-            "the training text is empty", where="train", remedy="train on a split that has text"
-        )
+    first, last = check_range(schedule.optimizer, lowest, highest, steps)
+    check_text(model, inputs)
     rates = np.geomspace(first, last, steps).tolist()
     losses, smoothed = list[float](), list[float]()
     place = Place.alone(gpus)
@@ -125,8 +123,26 @@ def find_rate(
             where=f"learning rate {first:g}",
             remedy="begin with a lower one",
         )
-    name = "sampled_loss" if schedule.sampled else "loss"
-    return RangeTest(tuple(rates[:n]), tuple(losses), tuple(smoothed), name, n < steps)
+    return RangeTest(tuple(rates[:n]), tuple(losses), tuple(smoothed), loss_of(model), n < steps)
+
+
+def check_range(
+    optimizer: str, lowest: float | None, highest: float | None, steps: int
+) -> tuple[float, float]:
+    """The first and the last rate of a range; see ``find_rate``.
+
+    Raises:
+        ConfigError: rates or steps that make no range.
+    """
+    first, last = RANGES[optimizer]
+    first = first if lowest is None else lowest
+    last = last if highest is None else highest
+    if not 0 < first < last < math.inf or not FEWEST <= steps <= MOST:
+        raise ConfigError(
+            f"{steps} steps from {first:g} to {last:g} make no range of learning rates",
+            remedy=f"give a lowest above 0, a higher highest, and {FEWEST} to {MOST:,} steps",
+        )
+    return first, last
 
 
 def _losses(

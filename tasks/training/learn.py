@@ -66,10 +66,7 @@ def learn(model: Learns, inputs: Inputs, seed: int, context: Context, tracker: T
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"{type(model).__name__} is no torch.nn.Module")
-    if model.n_batches(inputs) == 0:
-        raise TrainingError(
-            "the training text is empty", where="train", remedy="train on a split that has text"
-        )
+    check_text(model, inputs)
     checkpoints = Checkpoints(context.store, context.recipe)
     begun = checkpoints.newest()
     if begun is None:
@@ -85,7 +82,26 @@ def learn(model: Learns, inputs: Inputs, seed: int, context: Context, tracker: T
     weights = final.weights if best is None else checkpoints.at(best).weights
     model.cpu().load_state_dict(to_tensors(weights))
     model.eval()
-    return _report(final.standing, _loss_of(model), _heldout_of(model))
+    return _report(final.standing, loss_of(model), _heldout_of(model))
+
+
+def check_text(model: Learns, inputs: Inputs) -> None:
+    """Refuse a text that a model has nothing to learn from.
+
+    Raises:
+        TrainingError: it is empty, or not long enough for a batch.
+    """
+    if model.n_batches(inputs):
+        return
+    if inputs.tokens().n_tokens:
+        raise TrainingError(
+            f"the training text ({inputs.tokens().n_tokens:,} tokens) is too short for a batch",
+            where="train",
+            remedy="train on more text, or by fewer steps where text is cut into windows",
+        )
+    raise TrainingError(
+        "the training text is empty", where="train", remedy="train on a split that has text"
+    )
 
 
 def _train(
@@ -123,7 +139,7 @@ def _tell_again(tracker: Tracker, standing: Standing) -> None:
         tracker.log(metrics, step)
 
 
-def _loss_of(model: Learns) -> str:
+def loss_of(model: Learns) -> str:
     """What the training loss is called: a sampled one is never taken for a likelihood."""
     if model.schedule.masked:
         return "masked_loss"
@@ -329,7 +345,7 @@ class Loop:
     def _tell(self, evaluated: bool) -> None:
         at, (tokens, seconds) = self.at, self._since
         metrics = {
-            _loss_of(self._model): at.loss / max(at.tokens, 1),
+            loss_of(self._model): at.loss / max(at.tokens, 1),
             "tokens_per_second": (at.tokens - tokens) / max(at.seconds - seconds, 1e-9),
             "learning_rate": rate_at(at.step - 1, self._steps, self._schedule),
         }
@@ -350,8 +366,9 @@ class Loop:
 
     def _write(self) -> None:
         weights = self._module.state_dict()
-        if not all(bool(torch.isfinite(p).all()) for p in self._module.parameters()):
-            raise self._not_finite("a weight", self.at.step)
+        # A first step at an absurd rate leaves finite weights, whose products are not.
+        if not all(bool(torch.isfinite(p.square()).all()) for p in self._module.parameters()):
+            raise self._not_finite("a weight, or its square,", self.at.step)
         random = self._place.random_states()
         carried = self._place.joined(self._carried) if self.at.batch else {}
         if self._place.rank == 0:

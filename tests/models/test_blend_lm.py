@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from models.family import FloatArray, Inputs, Model, Plan
 from models.imported import Config as TableConfig
 from models.imported import Model as Table
 from models.text import Sentences, TokenPartition, Tokens
-from models.tuning import begin_as, like
+from models.tuning import DECIDED, begin_as, like
 from models.vocabulary import LM_RESERVED, Vocabulary
 
 LINES = ["the cat sees a fish", "a dog sees the cat", "the fish sees nothing", "dogs see cats"]
@@ -71,6 +72,8 @@ def test_it_begins_with_the_vectors_of_a_blend(how: str, way: str) -> None:
     made = blend(parts, ["a", "b"], ["1", "2"], how=how, weights=(2, 0.5), projection=way)  # type: ignore[arg-type]
     config = like(SMALL, made)
     assert (config.how, config.projection) == (how, way != "none")
+    changed = {f.name for f in fields(SMALL) if getattr(config, f.name) != getattr(SMALL, f.name)}
+    assert changed <= set(DECIDED)
     model = config.build(inputs_of(), seed=1)
     begin_as(model, made)
     np.testing.assert_allclose(vectors(model, ASKED), made.word_vectors(ASKED), atol=1e-6)

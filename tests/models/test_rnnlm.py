@@ -273,6 +273,9 @@ def test_settings_that_have_no_part_are_refused() -> None:
         Config(noise=5)
     with pytest.raises(ValueError, match="adaptive"):
         Config(objective="adaptive-softmax", tied=True)
+    with pytest.raises(ValueError, match=r"the last 36 steps cannot be predicted of 35"):
+        Config(steps=35, last=36)
+    assert Config(steps=35, last=35).last == 35
 
 
 def test_growing_takes_over_all_but_what_cannot() -> None:

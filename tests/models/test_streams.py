@@ -24,7 +24,10 @@ def test_streams_go_through_the_text_once_and_in_order(
         np.concatenate([layout.at(b, rank, world) for rank in range(world)], axis=1)
         for b in range(len(layout))
     ]
-    lengths = [steps] * len(layout) if seed is None else np.diff(layout.cuts).tolist()
+    lengths = np.diff(layout.cuts).tolist()
+    assert sum(lengths) == layout.longest
+    if seed is None:
+        assert all(n == steps for n in lengths[:-1])
     assert [batch.shape for batch in batches] == [(n, streams) for n in lengths]
     assert min(lengths, default=1) > 0
     whole = np.concatenate(batches) if batches else np.zeros((0, streams), np.int64)
@@ -35,6 +38,11 @@ def test_streams_go_through_the_text_once_and_in_order(
         assert column[: len(stream)].tolist() == stream.tolist()
     assert max(map(len, read)) - min(map(len, read)) <= 1
     assert not batches or (batches[-1] != NONE).any()
+
+
+def test_a_text_shorter_than_a_batch_is_not_filled_up_to_its_length() -> None:
+    layout = Streams(5, 2, 10**12)
+    assert (len(layout), layout.at(0, 0, 1).T.tolist()) == (1, [[0, 1, NONE], [2, 3, 4]])
 
 
 def test_lengths_vary_as_published() -> None:

@@ -94,6 +94,8 @@ def test_what_cannot_be_blended_is_told(cli: Cli, parts: list[str], tmp_path: Pa
         ("--weights", "1,half"): "weights are numbers with commas between, unlike '1,half'",
         ("--weights", "1"): "2 models need as many weights above 0, unlike 1.0",
         ("--weights", "1,0"): "2 models need as many weights above 0",
+        ("--weights", "inf,1"): "2 models need as many weights above 0",
+        ("--weights", "1e308,1"): "2 models need as many weights above 0",
         ("--project", "rotate"): "'rotate' is no way to project",
         ("--project", str(tmp_path / "none.npy")): "there is no such file",
         ("--project", str(tmp_path / "bad.npy")): "this is no projection",
@@ -140,6 +142,8 @@ def test_a_blend_is_tuned_in_a_language_model_and_scored_beside_it(
         (parts[0], "units=8", "only blends are tuned"),
         ("tunable/1", "unitz=8", "unitz"),
         ("tunable/1", "units", "'units' is not KEY=VALUE"),
+        ("tunable/1", "units=[", "units: Input should be a valid integer"),
+        ("tunable/1", "dim=99", "dim is that of the blend"),
     ):
         done = cli("tune", model, str(corpus_file), "--name", "bad", "--set", change, *sets)
         assert (done.code, problem in done.err) == (2, True), done.err

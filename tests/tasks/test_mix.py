@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import ngram, nplm, rnnlm, word2vec
+from models import ngram, nplm, rnnlm, spelling_lm, word2vec
 from models.families import FamilyConfig
 from models.mixture import Mixture, mixed
 from models.text import Sentences
@@ -147,6 +147,11 @@ def test_what_cannot_be_mixed(world: World, parts: dict[str, Artifact]) -> None:
         mix_models(run, {"a": one}, weights=(1.0,))
     with pytest.raises(ConfigError, match=r"sum to 1, not to 0\.9"):
         mix_models(run, {"a": one, "b": three}, weights=(0.5, 0.4))
+    tiny = {"char_units": 3, "char_embedding": 3, "units": 4, "min_count": 1, "epochs": 1}
+    spelling = [world.train(spelling_lm.Config(speller=n, **tiny)) for n in (3, 4)]  # type: ignore[arg-type]
+    for other in (one, spelling[1]):
+        with pytest.raises(InputError, match="it spells words out"):
+            mix_models(run, {"a": other, "b": spelling[0]}, weights=(0.5, 0.5))
     vectors = world.train(word2vec.Config(dim=4, epochs=1, min_count=1))
     with pytest.raises(InputError, match="no probability of text"):
         mix_models(run, {"a": one, "b": vectors}, weights=(0.5, 0.5))

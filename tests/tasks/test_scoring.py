@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from models.spelling_lm import Config as SpellingConfig
 from models.text import Sentences
 from pipelines import scoring as answers
 from tasks import scoring
 from tasks.errors import ConfigError, InputError
+from tasks.evaluation.by_sentence import of_file, of_tokens
 from tasks.evaluation.perplexity import measure, reads_on
 from tasks.evaluation.sets import read_text
 from tasks.generation import make_texts, written
@@ -74,6 +76,32 @@ def test_a_file_comes_to_what_its_text_and_an_evaluation_come_to(
         name: pytest.approx(value, rel=1e-12) if isinstance(value, float) else value
         for name, value in whole.items()
     }
+
+
+def test_a_model_that_spells_is_not_charged_the_spelling_of_unlisted_words_besides(
+    file: Path, tmp_path: Path
+) -> None:
+    settings = SpellingConfig(char_units=3, char_embedding=3, units=4, speller=4, min_count=2)
+    model = asked(trained(settings))
+    assert "gannets" not in model.model.vocabulary
+    found = answers.surprise_of_file(model, str(file))
+    assert (found["unknown"], found["spelling_bytes"]) == (0, 0)
+    assert found["perplexity_of_known"] == found["perplexity"]
+    bits = found["nats"] / math.log(2) / found["characters"]
+    assert found["bits_per_character"] == pytest.approx(bits, rel=1e-12)
+    text, source = read_text(file, model.text)
+    measured = measure("x", model.model, text, source=source)[1]
+    assert measured.value == pytest.approx(bits, rel=1e-12)
+    assert "unknown words spelt out" in measured.policy
+    assert "unknown words spelt out" in answers.totals(found).plain
+    assert all(word["known"] for word in answers.surprise(model, "a gannet")["words"])
+    write_scores(model, str(file), tmp_path / "t.parquet", "token")
+    assert not any(pq.read_table(tmp_path / "t.parquet")["unknown"].to_pylist())
+    for scores in (
+        of_file(model, file, lambda *told: None),
+        of_tokens(model, text, lambda *told: None),
+    ):
+        assert scores.bits.sum() == pytest.approx(bits * found["characters"], rel=1e-12)
 
 
 @pytest.mark.parametrize("lines", [7, 4096])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models.birnn import Config as BirnnConfig
 from models.ngram import Config as NgramConfig
 from pipelines.comparison import compare, comparison_table
 from tasks.evaluation.significance import p_value, paired
@@ -144,6 +145,17 @@ def test_other_tokens_are_refused(file: Path) -> None:
     found = held(asked(model, "a/1"), asked(model, "b/1", characters), file)
     assert "different tokens" in found.differences[0].reason
     assert found.differences[1].value is not None
+
+
+def test_models_that_fill_in_hidden_words_have_no_probability_to_compare(file: Path) -> None:
+    masked = BirnnConfig(objective="mask", units=4, embedding=4, min_count=1)
+    hiding, other = asked(trained(masked), "masked/1"), asked(trained(masked), "masked/2")
+    found = held(hiding, asked(speaking()["rnnlm"], "rnn/1"), file)
+    assert [d.name for d in found.differences] == ["perplexity.held", "bits_per_character.held"]
+    for difference in found.differences:
+        assert difference.shown == "not compared: one of them gives no probability of text"
+    assert "pseudo" in str(comparison_table(found))
+    assert held(hiding, other, file).differences == ()
 
 
 def test_few_sentences_are_no_text(tmp_path: Path) -> None:

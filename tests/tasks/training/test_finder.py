@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import awd_lstm, nplm, rnnlm
+from models import awd_lstm, birnn, nplm, rnnlm
 from models.family import Inputs, Learns, Plan
 from models.text import Tokens
 from tasks.errors import ConfigError, TrainingError
@@ -82,6 +82,12 @@ def test_every_model_that_learns_is_left_as_it_was(
     assert found.rates[0] < found.suggested < found.rates[-1]
 
 
+def test_a_loss_of_hidden_words_is_called_so() -> None:
+    inputs = small_inputs()
+    config = birnn.Config(objective="mask", units=4, embedding=4, min_count=1)
+    assert find_rate(config.build(inputs, seed=1), inputs, 1, steps=20).loss == "masked_loss"
+
+
 def test_it_stops_where_the_loss_runs_away() -> None:
     inputs = small_inputs()
     model = replace(CONFIG, optimizer="sgd", clip=0.0).build(inputs, seed=1)
@@ -101,16 +107,24 @@ def test_the_suggestion_is_a_tenth_of_where_the_loss_is_lowest() -> None:
     smoothed = (5.0, 4.8, 4.0, 3.9, 9.0)
     found = RangeTest(rates, smoothed, smoothed, "loss", True)
     assert (found.lowest, found.suggested) == (1.0, 0.1)
+    assert found.fell
+    assert not RangeTest(rates, smoothed, (1.0, 1.5, 2.0, 2.0, 2.0), "loss", True).fell
 
 
 def test_what_is_no_range_is_refused() -> None:
     inputs = small_inputs()
     model = CONFIG.build(inputs, seed=1)
-    for options in ({"lowest": 0.0}, {"lowest": 2.0, "highest": 1.0}, {"steps": 5}):
+    for options in (
+        {"lowest": 0.0}, {"lowest": 2.0, "highest": 1.0}, {"highest": np.inf}, {"steps": 5},
+        {"steps": 10**8},
+    ):  # fmt: skip
         with pytest.raises(ConfigError, match="no range of learning rates"):
             find_rate(model, inputs, 1, **options)  # type: ignore[arg-type]
     with pytest.raises(TrainingError, match="empty"):
         find_rate(model, Inputs({**inputs.values, "train": Tokens([])}), 1)
+    windows = rnnlm.Config(units=4, embedding=4, min_count=1, steps=10**6, stride=1)
+    with pytest.raises(TrainingError, match="is too short for a batch"):
+        find_rate(windows.build(inputs, seed=1), inputs, 1)
     with torch.no_grad():
         next(model.parameters()).fill_(torch.nan)
     with pytest.raises(TrainingError, match="not finite from the start"):

@@ -311,6 +311,19 @@ def test_nothing_to_train_on_is_an_error(store: Store) -> None:
         train(store, inputs=inputs)
 
 
+@pytest.mark.parametrize("heldout", [True, False])
+def test_a_single_step_at_an_absurd_rate_is_no_training(store: Store, heldout: bool) -> None:
+    """No loss is seen after it, and the weights are finite; their products are not."""
+    inputs = small_inputs()
+    if not heldout:
+        inputs = Inputs({k: v for k, v in inputs.values.items() if k != "heldout"})
+    config = replace(CARRYING, learning_rate=1e30, epochs=1, steps=10**6, accumulate=1, warmup=0.0)
+    model = config.build(inputs, seed=1)
+    assert model.n_batches(inputs) == 1
+    with pytest.raises(TrainingError, match="not finite"):
+        learn(model, inputs, 1, context_of(store), Silent())
+
+
 def test_a_loss_that_is_not_finite_stops_it_and_names_the_last_good_checkpoint(
     store: Store,
 ) -> None:
