@@ -86,6 +86,7 @@ def look_up(
     keys: NDArray[np.uint64],
     places: NDArray[np.uint64],
     waiting: NDArray[np.int64],
+    scattered: NDArray[np.uint64],
 ) -> None:
     """Replace keys by the numbers of their n-grams, 0 where there is none.
 
@@ -95,25 +96,29 @@ def look_up(
         keys: (n,) n-grams.
         places: (n,) room.
         waiting: (n,) room.
+        scattered: (n,) room.
     """
     for j in range(len(keys)):
-        keys[j] = _scatter(keys[j], width)
-        places[j] = _home(keys[j], width, len(slots))
-        prefetch(slots, np.int64(places[j]))
+        code = _scatter(keys[j], width)
+        at = _home(code, width, len(slots))
+        prefetch(slots, np.int64(at))
+        places[j] = at
+        scattered[j] = code & _LOW
     # Most are decided by their first slot: without a branch, as none could be foretold.
     n_waiting = 0
     for j in range(len(keys)):
-        slot, wanted = slots[places[j]], keys[j] & _LOW
-        decided = (slot == 0) | (slot >> _HALF == wanted)
-        keys[j] = (slot & _LOW) if decided else wanted
+        slot, wanted = slots[places[j]], scattered[j]
+        hit = slot >> _HALF == wanted
+        keys[j] = (slot & _LOW) * hit
+        places[n_waiting] = places[j]
+        scattered[n_waiting] = wanted
         waiting[n_waiting] = j
-        n_waiting += not decided
+        n_waiting += (slot != 0) & (not hit)
     for o in range(n_waiting):
-        j = waiting[o]
-        at = _after(places[j], len(slots))
-        while slots[at] != 0 and slots[at] >> _HALF != keys[j]:
+        at = _after(places[o], len(slots))
+        while slots[at] != 0 and slots[at] >> _HALF != scattered[o]:
             at = _after(at, len(slots))
-        keys[j] = slots[at] & _LOW  # an empty slot is 0
+        keys[waiting[o]] = slots[at] & _LOW  # an empty slot is 0
 
 
 @njit(cache=True, nogil=True)
@@ -132,6 +137,7 @@ def has_contexts(
     contexts = np.empty(n_words + len(keys), np.uint32)  # n-grams without their last words
     wanted, places = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
     waiting = np.empty(BLOCK, np.int64)
+    scattered = np.empty(BLOCK, np.uint64)
     start = 0
     for k in range(2, len(sizes) + 1):
         end = start + sizes[k - 1]
@@ -143,7 +149,7 @@ def has_contexts(
                 if k > 2:
                     wanted[j] += np.uint64(contexts[shorter]) * np.uint64(n_words)
             if k > 2:
-                look_up(slots, width, wanted[:size], places, waiting)
+                look_up(slots, width, wanted[:size], places, waiting, scattered)
             for j in range(size):
                 if k > 2 and wanted[j] == 0:
                     return False
@@ -183,6 +189,7 @@ def score_stream(
     nodes, known = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.int64)
     keys, places = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
     waiting = np.empty(BLOCK, np.int64)
+    scattered = np.empty(BLOCK, np.uint64)
     written = 0
     for begin in range(0, len(stream), BLOCK):
         size = min(BLOCK, len(stream) - begin)
@@ -202,7 +209,7 @@ def score_stream(
                 # An n-gram that begins with <s> is never longer: none crosses into a sentence.
                 first = stream[max(0, begin + known[j] - k + 1)]
                 keys[j] = nodes[known[j]] * np.uint64(n_words) + np.uint64(first)
-            look_up(slots, width, keys[:n_known], places, waiting)
+            look_up(slots, width, keys[:n_known], places, waiting, scattered)
             n_longer = 0
             for j in range(n_known):
                 number = keys[j]
@@ -210,19 +217,24 @@ def score_stream(
                 known[n_longer] = known[j]
                 keys[n_longer] = number
                 n_longer += number != 0
-            n_known = 0
             for j in range(n_longer):
                 i, number = known[j], keys[j]
                 nodes[i] = number
                 lengths[i + 1] = k
                 best[i] = values[number, 0]
                 weights[i + 1, k] = values[number, 1]
-                known[n_known] = i
-                n_known += (lengths[i] >= k) | (not closed)
+            n_known = n_longer
+            if closed:
+                n_known = 0
+                for j in range(n_longer):
+                    i = known[j]
+                    known[n_known] = i
+                    n_known += lengths[i] >= k
         for i in range(size):
             probability = best[i]
             for k in range(1, order):
-                probability *= weights[i, k] if k >= lengths[i + 1] else 1.0
+                # That of the highest order is 1.
+                probability *= weights[i, k if k >= lengths[i + 1] else order]
             out[written] = probability
             written += stream[begin + i] != BOS
         lengths[0] = lengths[size]
@@ -247,6 +259,7 @@ def score_next(
     known = np.empty(BLOCK, np.int64)
     keys, places = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
     waiting = np.empty(BLOCK, np.int64)
+    scattered = np.empty(BLOCK, np.uint64)
     for text in range(len(contexts)):
         words = contexts[text, ::-1]
         length = 0  # words of the longest known context
@@ -254,7 +267,7 @@ def score_next(
             keys[0] = words[length]
             if length:
                 keys[0] += np.uint64(nodes[length]) * np.uint64(n_words)
-                look_up(slots, width, keys[:1], places, waiting)
+                look_up(slots, width, keys[:1], places, waiting, scattered)
                 if keys[0] == 0:
                     break
             length += 1
@@ -273,7 +286,7 @@ def score_next(
                     out[text, word] *= values[nodes[k], 1]
                 for j in range(n_known):
                     keys[j] = keys[j] * np.uint64(n_words) + np.uint64(words[k - 1])
-                look_up(slots, width, keys[:n_known], places, waiting)
+                look_up(slots, width, keys[:n_known], places, waiting, scattered)
                 n_longer = 0
                 for j in range(n_known):
                     number = keys[j]
