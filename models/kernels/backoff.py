@@ -8,9 +8,12 @@ a word is at the same time the context of the next word, so contexts cost no loo
 
 An n-gram is looked up by hashing with linear probing. Keys are scattered by a multiplication that
 can be undone; a slot is 8 bytes, the number of the n-gram and the low half of its scattered key.
-Where the slot lies tells the rest, so a slot tells exactly which key is there. What is measured is
-waiting for memory, so a cache line is asked for as soon as its place is known, for all n-grams of a
-block before the first of them is read: this took scoring from 90 to 52 ns a token.
+Where the slot lies tells the rest, so a slot tells exactly which key is there.
+
+Most of the time goes by waiting for memory: a block that is in the caches takes 19 ns a token,
+others about 50. So a cache line is asked for as soon as its place is known, for all n-grams of a
+block before the first of them is read. This, and looking for no n-gram of which the context is not
+there, took scoring by 2.8 million n-grams from 96 to 58 ns of a processor's time a token.
 
 The plain reference is ``models.backoff.Table.plain_log_prob``.
 """
