@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ class Sentences:
         """The given token lists under a vocabulary, each sentence a document of its own."""
         lengths = np.array([len(tokens) for tokens in sentences], dtype=np.int64)
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        forms = [token for tokens in sentences for token in tokens]
+        forms = list(chain.from_iterable(sentences))
         documents = np.arange(len(sentences) + 1, dtype=np.int64)
         written = np.arange(len(forms), dtype=np.int32)
         return Sentences(vocabulary.ids(forms), starts, documents, written, forms)

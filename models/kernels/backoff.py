@@ -8,7 +8,12 @@ a word is at the same time the context of the next word, so contexts cost no loo
 
 An n-gram is looked up by hashing with linear probing. Keys are scattered by a multiplication that
 can be undone; a slot is 8 bytes, the number of the n-gram and the low half of its scattered key.
-The high half is where the slot lies, so a slot tells exactly which key is there.
+Where the slot lies tells the rest, so a slot tells exactly which key is there.
+
+Most of the time goes by waiting for memory: a block that is in the caches takes 19 ns a token,
+others about 50. So a cache line is asked for as soon as its place is known, for all n-grams of a
+block before the first of them is read. This, and looking for no n-gram of which the context is not
+there, took scoring by 2.8 million n-grams from 96 to 58 ns of a processor's time a token.
 
 The plain reference is ``models.backoff.Table.plain_log_prob``.
 """
@@ -19,9 +24,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from models.kernels.words import prefetch
+
 BOS = 1
-BLOCK = 1 << 10
-"""Tokens of a block; with 256 and 512 times differed by less than a tenth."""
+BLOCK = 1 << 9
+"""Tokens of a block; with 256 and 1024 times differed by less than a tenth."""
+AHEAD = 16
+"""So many keys before its turn the slot of a key is fetched when the table is written."""
 
 _SCATTER = np.uint64(0x9E3779B97F4A7C15)
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -29,49 +38,136 @@ _ONE = np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
-def fill(
-    keys: NDArray[np.int64], n_words: int, width: int, bits: int, slots: NDArray[np.uint64]
-) -> int:
-    """Write a hash table of n-grams by their keys; returns the longest way to a free slot.
+def fill(keys: NDArray[np.int64], n_words: int, width: int, slots: NDArray[np.uint64]) -> int:
+    """Write a hash table of n-grams by their keys; returns the longest run of slots in use.
 
     Args:
         keys: as in ``models.backoff.Table``.
         n_words: V, the number of the first key's n-gram.
-        width: no key that is asked for is above ``2**width``.
-        bits: log2 of how many slots there are.
-        slots: (2**bits,) zeros, more than there are keys by far.
+        width: at least 32; no key that is asked for is above ``2**width``.
+        slots: zeros, more than there are keys by far, less than 2**32.
     """
-    mask, shift, wrap = _ones(width), np.uint64(width - bits), _ones(bits)
-    longest = 0
     for i in range(len(keys)):
-        scattered = (np.uint64(keys[i]) * _SCATTER) & mask
-        at, way = scattered >> shift, 0
+        ahead = np.uint64(keys[min(i + AHEAD, len(keys) - 1)])
+        prefetch(slots, np.int64(_home(_scatter(ahead, width), width, len(slots))))
+        scattered = _scatter(np.uint64(keys[i]), width)
+        at = _home(scattered, width, len(slots))
         while slots[at] != 0:
-            at = (at + _ONE) & wrap
-            way += 1
-        longest = max(longest, way)
+            at = _after(at, len(slots))
         slots[at] = (scattered << _HALF) | np.uint64(i + n_words)
+    longest = run = 0
+    while slots[len(slots) - 1 - run] != 0:  # the last run goes on at the start
+        run += 1
+    for slot in slots:
+        run = (run + 1) * (slot != 0)
+        longest = max(longest, run)
     return longest
 
 
 @njit(cache=True, nogil=True)
-def _ones(bits: int) -> np.uint64:
-    ones: np.uint64 = (_ONE << np.uint64(bits)) - _ONE
-    return ones
+def _scatter(key: np.uint64, width: int) -> np.uint64:
+    scattered: np.uint64 = (key * _SCATTER) & ((_ONE << np.uint64(width)) - _ONE)
+    return scattered
 
 
 @njit(cache=True, nogil=True)
-def find(slots: NDArray[np.uint64], scattered: np.uint64, at: np.uint64) -> np.uint64:
-    """The number of an n-gram by its scattered key, searched from a slot on; 0 if absent."""
-    wrap, wanted = np.uint64(len(slots) - 1), scattered & _LOW
-    slot = slots[at]
-    while slot != 0:
-        if slot >> _HALF == wanted:
-            number: np.uint64 = slot & _LOW
-            return number
-        at = (at + _ONE) & wrap
-        slot = slots[at]
-    return np.uint64(0)
+def _home(scattered: np.uint64, width: int, n_slots: int) -> np.uint64:
+    """The slot from which a key is searched on: its upper 32 bits, as a share of the table."""
+    home: np.uint64 = ((scattered >> np.uint64(width - 32)) * np.uint64(n_slots)) >> _HALF
+    return home
+
+
+@njit(cache=True, nogil=True)
+def _after(at: np.uint64, n_slots: int) -> np.uint64:
+    return at + _ONE if at + _ONE != np.uint64(n_slots) else np.uint64(0)
+
+
+@njit(cache=True, nogil=True)
+def ask(
+    slots: NDArray[np.uint64],
+    width: int,
+    key: np.uint64,
+    j: int,
+    places: NDArray[np.uint64],
+    scattered: NDArray[np.uint64],
+) -> None:
+    """Have the slot of a key fetched, and note as the j-th what ``look_up`` needs of it."""
+    code = _scatter(key, width)
+    places[j] = _home(code, width, len(slots))
+    scattered[j] = code & _LOW
+    prefetch(slots, np.int64(places[j]))
+
+
+@njit(cache=True, nogil=True)
+def look_up(
+    slots: NDArray[np.uint64],
+    places: NDArray[np.uint64],
+    scattered: NDArray[np.uint64],
+    waiting: NDArray[np.int64],
+    numbers: NDArray[np.uint64],
+) -> None:
+    """Write the numbers of the n-grams that were asked for, 0 where there is none.
+
+    Args:
+        slots: as ``fill`` wrote them.
+        places: (n or more,) as ``ask`` wrote them; overwritten.
+        scattered: (n or more,) likewise.
+        waiting: (n or more,) room.
+        numbers: (n,) the result.
+    """
+    # Most are decided by their first slot: without a branch, as none could be foretold.
+    n_waiting = 0
+    for j in range(len(numbers)):
+        slot, wanted = slots[places[j]], scattered[j]
+        hit = slot >> _HALF == wanted
+        numbers[j] = (slot & _LOW) * hit
+        places[n_waiting] = places[j]
+        scattered[n_waiting] = wanted
+        waiting[n_waiting] = j
+        n_waiting += (slot != 0) & (not hit)
+    for o in range(n_waiting):
+        at = _after(places[o], len(slots))
+        while slots[at] != 0 and slots[at] >> _HALF != scattered[o]:
+            at = _after(at, len(slots))
+        numbers[waiting[o]] = slots[at] & _LOW  # an empty slot is 0
+
+
+@njit(cache=True, nogil=True)
+def has_contexts(
+    keys: NDArray[np.int64], sizes: NDArray[np.int64], slots: NDArray[np.uint64], width: int
+) -> bool:
+    """Whether every n-gram without its last word is an n-gram of the table too.
+
+    Args:
+        keys: as in ``models.backoff.Table``.
+        sizes: as in the table.
+        slots: as ``fill`` wrote them.
+        width: as there.
+    """
+    n_words = sizes[0]
+    contexts = np.empty(n_words + len(keys), np.uint32)  # n-grams without their last words
+    places, scattered = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
+    numbers, waiting = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.int64)
+    start = 0
+    for k in range(2, len(sizes) + 1):
+        end = start + sizes[k - 1]
+        for begin in range(start, end, BLOCK):
+            size = min(BLOCK, end - begin)
+            for j in range(size):
+                shorter = keys[begin + j] // n_words
+                first = np.uint64(keys[begin + j] - shorter * n_words)
+                numbers[j] = first
+                if k > 2:
+                    key = np.uint64(contexts[shorter]) * np.uint64(n_words) + first
+                    ask(slots, width, key, j, places, scattered)
+            if k > 2:
+                look_up(slots, places, scattered, waiting, numbers[:size])
+            for j in range(size):
+                if k > 2 and numbers[j] == 0:
+                    return False
+                contexts[n_words + begin + j] = numbers[j]
+        start = end
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -80,10 +176,9 @@ def score_stream(
     order: int,
     slots: NDArray[np.uint64],
     width: int,
-    bits: int,
-    probabilities: NDArray[np.float64],
-    weights: NDArray[np.float64],
+    values: NDArray[np.float64],
     n_words: int,
+    closed: bool,
     out: NDArray[np.float64],
 ) -> None:
     """Write the probability of every word of a stream but ``<s>``.
@@ -93,65 +188,73 @@ def score_stream(
         order: the highest order.
         slots: as ``fill`` wrote them.
         width: as there.
-        bits: as there.
-        probabilities: as in ``models.backoff.Table``.
-        weights: as in the table.
+        values: (T, 2) the probability and the weight of every n-gram, see ``models.backoff.Table``.
         n_words: V.
+        closed: what ``has_contexts`` says of the table. If so, an n-gram is only looked for where
+            its context was found, which spares a fifth of the look-ups.
         out: (N + S,).
     """
-    mask, shift = _ones(width), np.uint64(width - bits)
     # Row 0 is the last word before the block.
-    nodes = np.empty((BLOCK + 1, order + 1), np.uint32)
+    weights = np.ones((BLOCK + 1, order + 1), np.float64)  # of the n-grams found, by their length
     lengths = np.zeros(BLOCK + 1, np.int64)
-    known, waiting = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
-    scattered, read = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
+    best = np.empty(BLOCK, np.float64)
+    nodes, known = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.int64)
+    places, scattered = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
+    numbers, waiting = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.int64)
     written = 0
     for begin in range(0, len(stream), BLOCK):
         size = min(BLOCK, len(stream) - begin)
         n_known = 0
         for i in range(size):
             word = stream[begin + i]
-            nodes[i + 1, 1] = word
+            before = stream[max(0, begin + i - 1)]
+            # Asked for here, while there is other work: six nanoseconds a token fewer.
+            key = np.uint64(word) * np.uint64(n_words) + np.uint64(before)
+            ask(slots, width, key, n_known, places, scattered)
+            nodes[i] = word
             lengths[i + 1] = 1
+            best[i] = values[word, 0]
+            weights[i + 1, 1] = values[word, 1]
+            for k in range(2, order + 1):
+                weights[i + 1, k] = 1.0
             known[n_known] = i
             n_known += word != BOS
         for k in range(2, order + 1):
-            for j in range(n_known):
-                i = known[j]
+            for j in range(n_known if k > 2 else 0):
                 # An n-gram that begins with <s> is never longer: none crosses into a sentence.
-                first = np.uint64(stream[max(0, begin + i - k + 1)])
-                key = np.uint64(nodes[i + 1, k - 1]) * np.uint64(n_words) + first
-                scattered[j] = (key * _SCATTER) & mask
-                read[j] = slots[scattered[j] >> shift]
-            # Most are decided by their first slot: without a branch, as none could be foretold.
-            n_waiting = 0
-            for j in range(n_known):
-                slot = read[j]
-                hit = (slot != 0) & (slot >> _HALF == scattered[j] & _LOW)
-                nodes[known[j] + 1, k] = (slot & _LOW) * hit
-                waiting[n_waiting] = j
-                n_waiting += (slot != 0) & (not hit)
-            for o in range(n_waiting):
-                j = waiting[o]
-                at = ((scattered[j] >> shift) + _ONE) & np.uint64(len(slots) - 1)
-                nodes[known[j] + 1, k] = find(slots, scattered[j], at)
+                first = stream[max(0, begin + known[j] - k + 1)]
+                key = nodes[known[j]] * np.uint64(n_words) + np.uint64(first)
+                ask(slots, width, key, j, places, scattered)
+            look_up(slots, places, scattered, waiting, numbers[:n_known])
             n_longer = 0
             for j in range(n_known):
-                i = known[j]
-                found = nodes[i + 1, k] != 0
-                lengths[i + 1] += found
-                known[n_longer] = i
-                n_longer += found
+                number = numbers[j]
+                prefetch(values, 2 * np.int64(number))
+                known[n_longer] = known[j]
+                numbers[n_longer] = number
+                n_longer += number != 0
+            for j in range(n_longer):
+                i, number = known[j], numbers[j]
+                nodes[i] = number
+                lengths[i + 1] = k
+                best[i] = values[number, 0]
+                weights[i + 1, k] = values[number, 1]
             n_known = n_longer
+            if closed:
+                n_known = 0
+                for j in range(n_longer):
+                    i = known[j]
+                    known[n_known] = i
+                    n_known += lengths[i] >= k
         for i in range(size):
-            out[written] = probabilities[nodes[i + 1, lengths[i + 1]]]
-            known[i] = written
-            written += nodes[i + 1, 1] != BOS
-        for i in range(size):
-            if nodes[i + 1, 1] != BOS:
-                for context in range(lengths[i + 1], min(lengths[i], order - 1) + 1):
-                    out[known[i]] *= weights[nodes[i, context]]
-        nodes[0], lengths[0] = nodes[size], lengths[size]
+            probability = best[i]
+            for k in range(1, order):
+                # That of the highest order is 1.
+                probability *= weights[i, k if k >= lengths[i + 1] else order]
+            out[written] = probability
+            written += stream[begin + i] != BOS
+        lengths[0] = lengths[size]
+        weights[0] = weights[size]
 
 
 @njit(cache=True, nogil=True)
@@ -160,45 +263,56 @@ def score_next(
     order: int,
     slots: NDArray[np.uint64],
     width: int,
-    bits: int,
-    probabilities: NDArray[np.float64],
-    weights: NDArray[np.float64],
+    values: NDArray[np.float64],
     n_words: int,
 ) -> NDArray[np.float64]:
     """(S, V) the probability of every next word after (S, n) contexts.
 
     The arguments are those of ``score_stream``; contexts are filled on the left with ``<s>``.
     """
-    mask, shift = _ones(width), np.uint64(width - bits)
     out = np.empty((len(contexts), n_words), np.float64)
-    nodes = np.zeros(order + 1, np.uint64)  # of the context, by its length
+    nodes = np.zeros(order + 1, np.int64)  # of the context, by its length
+    known = np.empty(BLOCK, np.int64)
+    places, scattered = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
+    numbers, waiting = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.int64)
     for text in range(len(contexts)):
         words = contexts[text, ::-1]
         length = 0  # words of the longest known context
         while length < min(len(words), order - 1):
-            node = np.uint64(words[length])
+            numbers[0] = words[length]
             if length:
-                scattered = ((nodes[length] * np.uint64(n_words) + node) * _SCATTER) & mask
-                node = find(slots, scattered, scattered >> shift)
-                if node == 0:
+                key = np.uint64(nodes[length]) * np.uint64(n_words) + numbers[0]
+                ask(slots, width, key, 0, places, scattered)
+                look_up(slots, places, scattered, waiting, numbers[:1])
+                if numbers[0] == 0:
                     break
             length += 1
-            nodes[length] = node
+            nodes[length] = numbers[0]
             if words[length - 1] == BOS:
                 break
-        for word in range(n_words):
-            node, known = np.uint64(word), 1
-            while known <= length:
-                key = node * np.uint64(n_words) + np.uint64(words[known - 1])
-                scattered = (key * _SCATTER) & mask
-                longer = find(slots, scattered, scattered >> shift)
-                if longer == 0:
-                    break
-                node = longer
-                known += 1
-            probability = probabilities[node]
-            for context in range(known, length + 1):
-                probability *= weights[nodes[context]]
-            out[text, word] = probability
+        for begin in range(0, n_words, BLOCK):
+            n_known = min(BLOCK, n_words - begin)
+            for j in range(n_known):
+                known[j] = begin + j
+                numbers[j] = begin + j
+                out[text, begin + j] = values[begin + j, 0]
+            for k in range(1, length + 1):
+                # Of the words that were not found before, all shorter contexts are behind them.
+                for word in range(begin, min(begin + BLOCK, n_words)):
+                    out[text, word] *= values[nodes[k], 1]
+                for j in range(n_known):
+                    key = numbers[j] * np.uint64(n_words) + np.uint64(words[k - 1])
+                    ask(slots, width, key, j, places, scattered)
+                look_up(slots, places, scattered, waiting, numbers[:n_known])
+                n_longer = 0
+                for j in range(n_known):
+                    number = numbers[j]
+                    prefetch(values, 2 * np.int64(number))
+                    known[n_longer] = known[j]
+                    numbers[n_longer] = number
+                    n_longer += number != 0
+                n_known = n_longer
+                for j in range(n_known):
+                    out[text, known[j]] = values[numbers[j], 0]
         out[text, BOS] = 0.0
     return out

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import backoff
-from models.backoff import BOS
+from models.backoff import BOS, Index, Table
 from models.text import Sentences
 from models.vocabulary import UNK
 from tests.models.ngram_reference import fitted, golden_text
@@ -98,3 +98,38 @@ def test_without_numba_the_answers_are_the_same(monkeypatch: pytest.MonkeyPatch)
     plain = dataclasses.replace(model.table)
     np.testing.assert_allclose(plain.next_log_probs(contexts), words, rtol=1e-12)
     np.testing.assert_allclose(plain.log_prob(said), scores, rtol=1e-12)
+
+
+def test_an_ngram_is_found_whose_context_is_not_listed() -> None:
+    n_words, (a, b, c) = 6, (3, 4, 5)
+    unigrams = [0.05, 0, 0.2, 0.25, 0.2, 0.3]
+    table = Table(  # b c and a b c, but not a b
+        sizes=np.array([n_words, 1, 1]),
+        keys=np.array([c * n_words + b, n_words * n_words + a]),
+        probabilities=np.array([*unigrams, 0.5, 0.75]),
+        weights=np.array([1, 1, 1, 0.5, 0.25, 0.125, 0.0625]),
+    )
+    index = Index(table)
+    assert not index.closed
+    said = Sentences(np.array([a, b, c, a], np.int32), np.array([0, 4]), np.array([0, 1]))
+    expected = [0.25, 0.2 * 0.5, 0.75, 0.25 * 0.0625 * 0.125, 0.2 * 0.5]
+    np.testing.assert_allclose(np.exp(index.log_prob(said)), expected, rtol=1e-15)
+    np.testing.assert_array_equal(index.log_prob(said), table.plain_log_prob(said))
+    fitted_table = fitted(golden_text(), 4)[0].table
+    assert Index(fitted_table).closed
+
+
+def test_few_ngrams_of_many_words_are_told_apart() -> None:
+    rng = np.random.default_rng(1)
+    n_words, n_bigrams = 1 << 21, 300
+    first, last = rng.integers(3, n_words, (2, n_bigrams))
+    keys = np.unique(last * n_words + first)
+    table = Table(
+        sizes=np.array([n_words, len(keys)]),
+        keys=keys,
+        probabilities=np.append(np.full(n_words, 0.25), rng.uniform(0.5, 1, len(keys))),
+        weights=np.full(n_words, 0.5),
+    )
+    words = np.stack([first, last, np.roll(first, 1)], axis=1).astype(np.int32).ravel()
+    said = Sentences(words, np.array([0, len(words)]), np.array([0, 1]))
+    np.testing.assert_array_equal(Index(table).log_prob(said), table.plain_log_prob(said))
