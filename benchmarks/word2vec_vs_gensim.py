@@ -17,8 +17,9 @@ comparisons of like with like: "as gensim runs it" has that schedule and that or
 one worker" is to be set against "as set", which is also the schedule of the original program.
 gensim gets the number of workers, of ``--peer-workers``, with which it is fastest here.
 
-One epoch over a small text gives scores that differ from seed to seed by more than systems do; the
-report tells the standard deviation over the seeds beside each mean.
+One epoch over 7 M words gives scores that differ from seed to seed: gensim's one worker, on three
+seeds of CBOW, had 6.6 to 7.7 % of the analogies and 0.12 to 0.18 on WordSim-353. The report tells
+the standard deviation over the seeds beside each mean.
 
 With negative sampling the last lines of the text are kept from training, and the loss on them is
 compared: the same pairs for all systems, each with noise words of its own.
