@@ -164,16 +164,13 @@ def over_windows(
         def work(_: int) -> tuple[int, float]:
             replicas = [Replica(each if copies else each.alone()) for each in shared]
             train, examples, losses = begin(replicas), 0, list[float]()
-            for number, (sentence, (low, high), both) in enumerate(blocks, 1):
+            for sentence, (low, high), both in blocks:
                 some, loss = train(kept, bounds, sentence, low, high, draw_seed, both)
                 examples += some
                 losses.append(loss)
                 with lock:
                     for replica in replicas:
-                        replica.join(number)
-            with lock:
-                for replica in replicas:
-                    replica.join()
+                        replica.join()
             return examples, math.fsum(losses)
 
         tallies = list(pool.map(work, range(threads)))
