@@ -130,7 +130,7 @@ def test_what_has_no_vectors_or_is_a_blend_is_no_part() -> None:
         of(table(MEANING), Mute())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no word is known to all of the models"):
         of(table(MEANING), table({"dog": (1.0, 2.0)}), missing="nan")
-    with pytest.raises(ValueError, match="weights lie above 0, unlike 1, 0"):
+    with pytest.raises(ValueError, match=r"weights lie from 1e-06 to 1e\+06, unlike 1, 0"):
         of(table(MEANING), table(FORM), weights=(1, 0))
 
 

@@ -72,7 +72,7 @@ MERGES = {"dedup train": 1, "types": 1}
 
 GOLDEN: dict[str, tuple[int, str]] = {
     "ingest train": (2, "779e78d49e8dbb53"),
-    "normalize train": (2, "8c5ca6d54ef4e4f4"),
+    "normalize train": (3, "8c5ca6d54ef4e4f4"),
     "dedup train": (1, "b9d167456177c43c"),
     "split valid": (1, "df6aff06f6acbc71"),
     "tokenize train": (3, "5e345f7c67505389"),
