@@ -71,7 +71,10 @@ from models.learning import (
     StateBoundary,
     StreamCount,
     WeightDecay,
+    arrays_of,
     known_rows,
+    loaded,
+    rows_of,
     schedule_of,
     wants_text,
 )
@@ -207,9 +210,7 @@ class Config:
 
     def restore(self, vocabulary: Vocabulary, state: State) -> AwdLstm:
         """The model whose ``state`` this is."""
-        model = AwdLstm(self, vocabulary)
-        model.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
-        return model
+        return loaded(AwdLstm(self, vocabulary), state)
 
 
 class AwdLstm(nn.Module):
@@ -374,10 +375,7 @@ class AwdLstm(nn.Module):
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, E) float32, the embeddings; NaN for a word that is not in the vocabulary."""
-        ids = np.array([self.vocabulary.id(word) for word in words], dtype=np.int64)
-        vectors: NDArray[np.float32] = self.C.detach().cpu().numpy()[ids]
-        vectors[ids == self.vocabulary.unknown] = np.nan
-        return vectors
+        return rows_of(self.C.detach().cpu().numpy(), self.vocabulary, words)
 
     @property
     def own_table(self) -> TableName:
@@ -390,7 +388,7 @@ class AwdLstm(nn.Module):
 
     def state(self) -> State:
         """The parameters by name."""
-        return {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
+        return arrays_of(self)
 
 
 def locked_dropout(x: Tensor, share: float) -> Tensor:

@@ -71,9 +71,12 @@ from models.learning import (
     Precision,
     Warmup,
     WeightDecay,
+    arrays_of,
     by_decay,
     bytes_to_train,
     known_rows,
+    loaded,
+    rows_of,
     schedule_of,
     wants_text,
 )
@@ -208,9 +211,7 @@ class Config:
 
     def restore(self, vocabulary: Vocabulary, state: State) -> Birnn:
         """The model whose ``state`` this is."""
-        model = self._model(vocabulary)
-        model.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
-        return model
+        return loaded(self._model(vocabulary), state)
 
     def _model(self, vocabulary: Vocabulary) -> Birnn:
         return (Shifted if self.objective == "shift" else Masked)(self, vocabulary)
@@ -384,10 +385,7 @@ class Birnn(nn.Module):
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, E) float32, the embeddings; NaN for a word that is not in the vocabulary."""
-        ids = np.array([self.vocabulary.id(word) for word in words], dtype=np.int64)
-        vectors: NDArray[np.float32] = self.C.detach().cpu().numpy()[ids]
-        vectors[ids == self.vocabulary.unknown] = np.nan
-        return vectors
+        return rows_of(self.C.detach().cpu().numpy(), self.vocabulary, words)
 
     @property
     def own_table(self) -> TableName:
@@ -406,7 +404,7 @@ class Birnn(nn.Module):
 
     def state(self) -> State:
         """The parameters by name."""
-        return {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
+        return arrays_of(self)
 
 
 class Shifted(Birnn):

@@ -46,6 +46,7 @@ from models.fasttext import Config as FasttextConfig
 from models.glove import Config as GloveConfig
 from models.imported import Config as ImportedConfig
 from models.nplm import Config as NplmConfig
+from models.parts import state_of_part
 from models.ppmi import Config as PpmiConfig
 from models.quantized import Config as QuantizedConfig
 from models.rnnlm import Config as RnnlmConfig
@@ -127,8 +128,7 @@ class Config:
         """The blend whose ``state`` this is."""
         parts = list[AnyModel]()
         for k, config in enumerate(self.parts):
-            prefix = f"{k}."
-            own = {n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)}
+            own = state_of_part(state, k)
             words = json.loads(np.asarray(state[f"vocabulary.{k}"]).tobytes())
             parts.append(config.restore(Vocabulary.from_json(words), own))
         maps = [state.get(f"projection.{k}") for k in range(len(parts))]

@@ -64,7 +64,9 @@ from models.learning import (
     StreamCount,
     StreamSteps,
     Warmup,
+    arrays_of,
     by_decay,
+    loaded,
     schedule_of,
     wants_text,
 )
@@ -167,10 +169,8 @@ class Config:
 
     def restore(self, vocabulary: Vocabulary, state: State) -> BlendLm:
         """The model whose ``state`` this is."""
-        model = BlendLm(self, vocabulary, Characters.from_array(state["characters"]))
-        weights = {name: torch.tensor(a) for name, a in state.items() if name != "characters"}
-        model.load_state_dict(weights)
-        return model
+        characters = Characters.from_array(state["characters"])
+        return loaded(BlendLm(self, vocabulary, characters), state, "characters")
 
 
 class BlendLm(nn.Module):
@@ -344,8 +344,7 @@ class BlendLm(nn.Module):
 
     def state(self) -> State:
         """The parameters by name, and the characters."""
-        weights = {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
-        return {**weights, "characters": self.characters.to_array()}
+        return {**arrays_of(self), "characters": self.characters.to_array()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,7 +66,9 @@ from models.learning import (
     Precision,
     Warmup,
     WeightDecay,
+    arrays_of,
     by_decay,
+    loaded,
     schedule_of,
 )
 from models.losses import linear_cross_entropy
@@ -150,10 +152,8 @@ class Config:
 
     def restore(self, vocabulary: Vocabulary, state: State) -> CharBirnn:
         """The model whose ``state`` this is."""
-        weights = {name: torch.tensor(a) for name, a in state.items() if name != "characters"}
-        model = CharBirnn(self, vocabulary, Characters.from_array(state["characters"]))
-        model.load_state_dict(weights)
-        return model
+        characters = Characters.from_array(state["characters"])
+        return loaded(CharBirnn(self, vocabulary, characters), state, "characters")
 
 
 # --- spelling -----------------------------------------------------------------------------------
@@ -360,8 +360,7 @@ class CharBirnn(nn.Module):
 
     def state(self) -> State:
         """The parameters by name, and the table of characters."""
-        found = {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
-        return found | {"characters": self.characters.to_array()}
+        return {**arrays_of(self), "characters": self.characters.to_array()}
 
 
 def systematic(weights: NDArray[np.float64], seed: Sequence[int]) -> NDArray[np.int64]:

@@ -65,8 +65,10 @@ from models.learning import (
     StreamSteps,
     Warmup,
     WeightDecay,
+    arrays_of,
     by_decay,
     bytes_to_train,
+    loaded,
     schedule_of,
     wants_text,
 )
@@ -125,16 +127,7 @@ class Config:
     paper: ClassVar[str] = "Kim et al. 2015"
 
     def __post_init__(self) -> None:
-        if len(self.widths) != len(self.filters):
-            raise ValueError(
-                f"there are {len(self.widths)} widths but numbers of filters for "
-                f"{len(self.filters)}; give one number for each width"
-            )
-        if max(self.widths) > self.longest + 2:
-            raise ValueError(
-                f"a filter of width {max(self.widths)} is wider than any word: words are cut after "
-                f"longest ({self.longest}) characters and have two marks"
-            )
+        check_filters(self.widths, self.filters, self.longest)
 
     def n_weights(self, words: int) -> int:
         """Parameters of a model with a vocabulary of ``words`` entries, but for its characters."""
@@ -166,10 +159,8 @@ class Config:
 
     def restore(self, vocabulary: Vocabulary, state: State) -> CharLm:
         """The model whose ``state`` this is."""
-        model = CharLm(self, vocabulary, Characters.from_array(state["characters"]))
-        weights = {name: torch.tensor(a) for name, a in state.items() if name != "characters"}
-        model.load_state_dict(weights)
-        return model
+        characters = Characters.from_array(state["characters"])
+        return loaded(CharLm(self, vocabulary, characters), state, "characters")
 
 
 # --- the encoder ----------------------------------------------------------------------------
@@ -181,6 +172,24 @@ WORDS_AT_ONCE = 2048
 """Words whose vectors are made at a time when they are asked for."""
 CARRY = -2.0
 """The bias of a new transform gate: it lets about an eighth through, the rest is carried."""
+
+
+def check_filters(widths: Sequence[int], filters: Sequence[int], longest: int) -> None:
+    """Refuse filters that no word could be read by.
+
+    Raises:
+        ValueError: there are not as many widths as numbers of filters, or one is too wide.
+    """
+    if len(widths) != len(filters):
+        raise ValueError(
+            f"there are {len(widths)} widths but numbers of filters for "
+            f"{len(filters)}; give one number for each width"
+        )
+    if max(widths) > longest + 2:
+        raise ValueError(
+            f"a filter of width {max(widths)} is wider than any word: words are cut after "
+            f"longest ({longest}) characters and have two marks"
+        )
 
 
 class Highway(nn.Module):
@@ -438,8 +447,7 @@ class CharLm(nn.Module):
 
     def state(self) -> State:
         """The parameters by name, and the characters."""
-        weights = {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
-        return {**weights, "characters": self.characters.to_array()}
+        return {**arrays_of(self), "characters": self.characters.to_array()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from models.capabilities import Decoder
-from models.char_cnn import CharCnn
+from models.char_cnn import CharCnn, check_filters
 from models.characters import Characters, by_form, forms_of
 from models.examples import START, Boundary, Examples, token_examples
 from models.family import (
@@ -75,7 +75,9 @@ from models.learning import (
     StreamSteps,
     Warmup,
     WeightDecay,
+    arrays_of,
     by_decay,
+    loaded,
     schedule_of,
     wants_text,
 )
@@ -170,16 +172,7 @@ class Config:
     paper: ClassVar[str] = "Peters et al. (2018), arXiv:1802.05365"
 
     def __post_init__(self) -> None:
-        if len(self.widths) != len(self.filters):
-            raise ValueError(
-                f"there are {len(self.widths)} widths but numbers of filters for "
-                f"{len(self.filters)}; give one number for each width"
-            )
-        if max(self.widths) > self.longest + 2:
-            raise ValueError(
-                f"a filter of width {max(self.widths)} is wider than any word: words are cut after "
-                f"longest ({self.longest}) characters and have two marks"
-            )
+        check_filters(self.widths, self.filters, self.longest)
         idle = {
             "noise": self.objective == "softmax",
             "noise_by": self.objective == "softmax",
@@ -218,10 +211,8 @@ class Config:
 
     def restore(self, vocabulary: Vocabulary, state: State) -> Elmo:
         """The model whose ``state`` this is."""
-        model = Elmo(self, vocabulary, Characters.from_array(state["characters"]))
-        weights = {n: torch.tensor(array) for n, array in state.items() if n != "characters"}
-        model.load_state_dict(weights)
-        return model
+        characters = Characters.from_array(state["characters"])
+        return loaded(Elmo(self, vocabulary, characters), state, "characters")
 
 
 class Elmo(nn.Module):
@@ -428,8 +419,7 @@ class Elmo(nn.Module):
 
     def state(self) -> State:
         """The parameters by name, and the characters as (A, 2) code points and counts."""
-        found = {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
-        return {**found, "characters": self.characters.to_array()}
+        return {**arrays_of(self), "characters": self.characters.to_array()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,7 @@ from models.birnn import Config as BirnnConfig
 from models.capabilities import EmbedsSentences, EmbedsTokens, EmbedsWords, ReadsOn
 from models.elmo import Config as ElmoConfig
 from models.family import FloatArray, Inputs, Model, State, Style, Want
+from models.parts import state_of_part, state_of_parts
 from models.rnnlm import Config as RnnlmConfig
 from models.text import Sentences
 from models.vocabulary import Vocabulary
@@ -78,9 +79,7 @@ class Config:
         """The model whose ``state`` this is."""
         parts = []
         for k, config in enumerate(self.parts):
-            prefix = f"{k}."
-            own = {n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)}
-            parts.append(config.restore(vocabulary, own))
+            parts.append(config.restore(vocabulary, state_of_part(state, k)))
         return Joined(self, vocabulary, parts)
 
 
@@ -92,11 +91,7 @@ class Joined:
 
     def state(self) -> State:
         """The arrays of all parts, each under the number of its part."""
-        return {
-            f"{k}.{name}": array
-            for k, part in enumerate(self.parts)
-            for name, array in part.state().items()
-        }
+        return state_of_parts(self.parts)
 
     @property
     def reads_on(self) -> bool:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.examples import Boundary
-from models.family import Schedule, Want, WantsTokens, WantsVocabulary
+from models.family import Schedule, State, Want, WantsTokens, WantsVocabulary
 from models.vocabulary import LM_RESERVED, Vocabulary
 
 # --- settings ---------------------------------------------------------------------------------
@@ -111,3 +112,29 @@ def known_rows(grown: Vocabulary, base: Vocabulary) -> Tensor:
     reserved = np.arange(len(LM_RESERVED), dtype=np.int32)
     places = np.concatenate([reserved, grown.ids(base.words)])
     return torch.from_numpy(places.astype(np.int64))
+
+
+# --- weights and arrays -------------------------------------------------------------------------
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def loaded(model: Module, state: State, *apart: str) -> Module:
+    """A model with the weights of a state, all but the arrays ``apart``, which are no weights."""
+    model.load_state_dict({n: torch.tensor(a) for n, a in state.items() if n not in apart})
+    return model
+
+
+def arrays_of(model: nn.Module) -> dict[str, NDArray[Any]]:
+    """The parameters of a model by name."""
+    return {name: value.detach().cpu().numpy() for name, value in model.named_parameters()}
+
+
+def rows_of(
+    table: NDArray[np.float32], vocabulary: Vocabulary, words: Sequence[str]
+) -> NDArray[np.float32]:
+    """(N, D) the rows of words in a table (V, D); NaN for a word outside the vocabulary."""
+    ids = vocabulary.ids(words)
+    vectors = table[ids]
+    vectors[ids == vocabulary.unknown] = np.nan
+    return vectors

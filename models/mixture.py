@@ -32,6 +32,7 @@ from models.family import Inputs, State, Style, Want
 from models.imported_ngram import Config as ImportedNgramConfig
 from models.ngram import Config as NgramConfig
 from models.nplm import Config as NplmConfig
+from models.parts import state_of_part, state_of_parts
 from models.rnnlm import Config as RnnlmConfig
 from models.text import Sentences
 from models.vocabulary import Vocabulary
@@ -96,9 +97,7 @@ class Config:
         """The mixture whose ``state`` this is."""
         parts = []
         for k, config in enumerate(self.parts):
-            prefix = f"{k}."
-            own = {n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)}
-            parts.append(config.restore(vocabulary, own))
+            parts.append(config.restore(vocabulary, state_of_part(state, k)))
         return Mixture(self, vocabulary, parts)
 
 
@@ -112,11 +111,7 @@ class Mixture:
 
     def state(self) -> State:
         """The arrays of all parts, each under the number of its part."""
-        return {
-            f"{k}.{name}": array
-            for k, part in enumerate(self.parts)
-            for name, array in part.state().items()
-        }
+        return state_of_parts(self.parts)
 
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
         """(N + S,) see ``models.capabilities.Scores``."""

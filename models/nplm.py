@@ -57,8 +57,11 @@ from models.learning import (
     Patience,
     Precision,
     Warmup,
+    arrays_of,
     bytes_to_train,
     known_rows,
+    loaded,
+    rows_of,
     schedule_of,
     wants_text,
 )
@@ -189,9 +192,7 @@ class Config:
 
     def restore(self, vocabulary: Vocabulary, state: State) -> Nplm:
         """The model whose ``state`` this is."""
-        model = Nplm(self, vocabulary)
-        model.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
-        return model
+        return loaded(Nplm(self, vocabulary), state)
 
 
 class Nplm(nn.Module):
@@ -383,10 +384,7 @@ class Nplm(nn.Module):
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, M) float32, the features C; NaN for a word that is not in the vocabulary."""
-        ids = np.array([self.vocabulary.id(word) for word in words], dtype=np.int64)
-        vectors: NDArray[np.float32] = self.C.detach().cpu().numpy()[ids]
-        vectors[ids == self.vocabulary.unknown] = np.nan
-        return vectors
+        return rows_of(self.C.detach().cpu().numpy(), self.vocabulary, words)
 
     @property
     def own_table(self) -> TableName:
@@ -412,4 +410,4 @@ class Nplm(nn.Module):
 
     def state(self) -> State:
         """The parameters by the names of the paper."""
-        return {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
+        return arrays_of(self)

@@ -64,9 +64,12 @@ from models.learning import (
     StreamSteps,
     Warmup,
     WeightDecay,
+    arrays_of,
     by_decay,
     bytes_to_train,
     known_rows,
+    loaded,
+    rows_of,
     schedule_of,
     wants_text,
 )
@@ -227,9 +230,7 @@ class Config:
 
     def restore(self, vocabulary: Vocabulary, state: State) -> Rnnlm:
         """The model whose ``state`` this is."""
-        model = Rnnlm(self, vocabulary)
-        model.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
-        return model
+        return loaded(Rnnlm(self, vocabulary), state)
 
 
 class Rnnlm(nn.Module):
@@ -461,10 +462,7 @@ class Rnnlm(nn.Module):
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, E) float32, the embeddings; NaN for a word that is not in the vocabulary."""
-        ids = np.array([self.vocabulary.id(word) for word in words], dtype=np.int64)
-        vectors: NDArray[np.float32] = self._input()[ids]
-        vectors[ids == self.vocabulary.unknown] = np.nan
-        return vectors
+        return rows_of(self._input(), self.vocabulary, words)
 
     @property
     def own_table(self) -> TableName:
@@ -491,7 +489,7 @@ class Rnnlm(nn.Module):
 
     def state(self) -> State:
         """The parameters by name."""
-        return {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
+        return arrays_of(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,7 +57,9 @@ from models.learning import (
     StreamCount,
     StreamSteps,
     Warmup,
+    arrays_of,
     by_decay,
+    loaded,
     schedule_of,
 )
 from models.recurrent import Stack
@@ -139,10 +141,8 @@ class Config:
 
     def restore(self, vocabulary: Vocabulary, state: State) -> SpellingLm:
         """The model whose ``state`` this is."""
-        model = SpellingLm(self, vocabulary, Characters.from_array(state["characters"]))
-        weights = {name: torch.tensor(a) for name, a in state.items() if name != "characters"}
-        model.load_state_dict(weights)
-        return model
+        characters = Characters.from_array(state["characters"])
+        return loaded(SpellingLm(self, vocabulary, characters), state, "characters")
 
 
 class SpellingLm(nn.Module):
@@ -311,8 +311,7 @@ class SpellingLm(nn.Module):
 
     def state(self) -> State:
         """The parameters by name, and the characters."""
-        weights = {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
-        return {**weights, "characters": self.characters.to_array()}
+        return {**arrays_of(self), "characters": self.characters.to_array()}
 
 
 @dataclass(frozen=True, eq=False)
