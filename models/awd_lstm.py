@@ -300,9 +300,7 @@ class AwdLstm(nn.Module):
     def _streams(
         self, inputs: Inputs, role: Literal["train", "heldout"], seed: tuple[int, ...] | None = None
     ) -> Streams:
-        text = inputs.tokens(role)
-        length = text.n_tokens + text.n_sentences
-        return Streams(length, self.config.batch_size, self.config.steps, seed)
+        return Streams.of(inputs.tokens(role), self.config.batch_size, self.config.steps, seed)
 
     def forward(self, batch: Batch, *carried: Tensor) -> StepOutput:
         """The summed objective of a batch."""

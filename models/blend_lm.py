@@ -38,7 +38,7 @@ from torch import Tensor, nn
 
 from models.capabilities import Decoder, TableName
 from models.char_birnn import SpellingBirnn, spelt
-from models.characters import PAD, Characters, by_form, forms_of
+from models.characters import PAD, Characters, by_form, spelt_text
 from models.examples import START, Examples
 from models.family import (
     FloatArray,
@@ -231,20 +231,17 @@ class BlendLm(nn.Module):
     def batches(self, inputs: Inputs, plan: Plan) -> Iterator[Batch]:
         """This rank's streams of every global batch, with the spelling of each distinct word."""
         config, text = self.config, inputs.tokens(plan.role)
-        forms = forms_of(self.vocabulary, (part.types for part in text.partitions))
-        spelling = torch.from_numpy(self.characters.spell(forms, config.longest))
-        by_forms = Examples.of(text, forms, 1, config.boundary)
-        words = Examples.of(text, self.vocabulary, 1, config.boundary)
+        characters, words, spelt = spelt_text(
+            self.characters, self.vocabulary, text, config.longest, config.boundary
+        )
+        spelling, directions = torch.from_numpy(characters), [Sequences(words, spelt=spelt)]
         streams = self._streams(inputs, plan.role)
-        directions = [Sequences(words, spelt=by_forms)]
         for read, targets in read_batches(directions, streams, config.batch_size, 0, plan):
             distinct, places = torch.unique(read, return_inverse=True)
             yield distinct, spelling[distinct], places, targets
 
     def _streams(self, inputs: Inputs, role: Literal["train", "heldout"]) -> Streams:
-        text = inputs.tokens(role)
-        length = text.n_tokens + text.n_sentences
-        return Streams(length, self.config.batch_size, self.config.steps)
+        return Streams.of(inputs.tokens(role), self.config.batch_size, self.config.steps)
 
     # --- reading ------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from models.examples import Boundary, Examples
 from models.text import Sentences, Tokens
 from models.vocabulary import LM_RESERVED, UNK, Vocabulary
 
@@ -162,6 +163,20 @@ def forms_of(vocabulary: Vocabulary, texts: Iterable[Sequence[str]]) -> Vocabula
     others = dict.fromkeys(f for forms in texts for f in forms if f not in vocabulary and f != UNK)
     counts = np.concatenate([vocabulary.counts, np.zeros(len(others), np.int64)])
     return Vocabulary(vocabulary.reserved, (*vocabulary.words, *others), counts)
+
+
+def spelt_text(
+    characters: Characters, vocabulary: Vocabulary, text: Tokens, longest: int, boundary: Boundary
+) -> tuple[NDArray[np.int32], Examples, Examples]:
+    """A training text for a model that reads letters.
+
+    Returns:
+        (F, W) the characters of its forms, its examples in the ids of the vocabulary, and in those
+        of its forms.
+    """
+    forms = forms_of(vocabulary, (part.types for part in text.partitions))
+    words, spelt = (Examples.of(text, ids, 1, boundary) for ids in (vocabulary, forms))
+    return characters.spell(forms, longest), words, spelt
 
 
 def by_form(sentences: Sentences, vocabulary: Vocabulary) -> tuple[Sentences, Vocabulary]:

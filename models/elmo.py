@@ -46,7 +46,7 @@ from torch import Tensor, nn
 
 from models.capabilities import Decoder
 from models.char_cnn import CharCnn, check_filters
-from models.characters import Characters, by_form, forms_of
+from models.characters import Characters, by_form, spelt_text
 from models.examples import START, Boundary, Examples, token_examples
 from models.family import (
     FloatArray,
@@ -274,10 +274,10 @@ class Elmo(nn.Module):
         Noise is drawn for a batch by its seed, epoch and number, and is the same on every rank.
         """
         config, text = self.config, inputs.tokens(plan.role)
-        forms = forms_of(self.vocabulary, (part.types for part in text.partitions))
-        spelling = torch.from_numpy(self.characters.spell(forms, config.longest))
-        examples = Examples.of(text, self.vocabulary, 1, config.boundary)
-        spelt = Examples.of(text, forms, 1, config.boundary)
+        characters, examples, spelt = spelt_text(
+            self.characters, self.vocabulary, text, config.longest, config.boundary
+        )
+        spelling = torch.from_numpy(characters)
         directions = [Sequences(examples, d == "backward", spelt) for d in DIRECTIONS]
         weights = self._noise_weights(text)
         every = read_batches(directions, self._layout(text), config.batch_size, 0, plan)

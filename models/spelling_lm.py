@@ -210,9 +210,7 @@ class SpellingLm(nn.Module):
         return targets(self.characters, words)
 
     def _streams(self, inputs: Inputs, role: Literal["train", "heldout"]) -> Streams:
-        text = inputs.tokens(role)
-        length = text.n_tokens + text.n_sentences
-        return Streams(length, self.config.batch_size, self.config.steps)
+        return Streams.of(inputs.tokens(role), self.config.batch_size, self.config.steps)
 
     # --- reading ------------------------------------------------------------------------------
 

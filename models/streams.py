@@ -21,6 +21,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from models.text import Tokens
+
 NONE = -1
 """Where a stream has no example any more."""
 HALVED, SPREAD = 0.05, 5 / 70
@@ -42,6 +44,11 @@ class Streams:
     streams: int
     steps: int
     seed: tuple[int, ...] | None = None
+
+    @staticmethod
+    def of(text: Tokens, streams: int, steps: int, seed: tuple[int, ...] | None = None) -> Streams:
+        """The streams of a text, its sentence ends among the examples."""
+        return Streams(text.n_tokens + text.n_sentences, streams, steps, seed)
 
     @property
     def longest(self) -> int:
