@@ -36,14 +36,21 @@ class Training:
         )
 
     def finish(self, process: subprocess.Popen[str]) -> str:
-        """Wait for the end; the content hash of the model."""
+        """Let it go on as fast as it can and wait for the end; the content hash of the model."""
+        self.slow.unlink(missing_ok=True)
         out, _ = process.communicate(timeout=600)
         assert process.returncode == 0
         return out.split()[-1]
 
+    @property
+    def slow(self) -> Path:
+        """Names the step from which on the training takes its time, so that it can be killed."""
+        return self.log.path.with_suffix(".slow")
+
     def reach(self, process: subprocess.Popen[str], step: int) -> None:
         """Wait until the process itself tells of its work, and a step has been told."""
         before = self.lines()
+        self.slow.write_text(str(step))
         while self.lines() == before or max(self.log.read()) < step:
             assert process.poll() is None, "it ended before the kill"
             time.sleep(0.02)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,17 @@ CONFIGS: dict[str, FamilyConfig] = {
 }  # fmt: skip
 
 
+class SlowingLog(Log):
+    """A log after which a step takes its time, from the step on that is written beside it."""
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        super().log(metrics, step)
+        slow = self.path.with_suffix(".slow")
+        with suppress(FileNotFoundError):
+            if step >= int(slow.read_text()):
+                time.sleep(0.1)
+
+
 def write_text(path: Path) -> None:
     """Sentences of a made-up language, some 25,000 words."""
     random = np.random.default_rng(11)
@@ -54,7 +66,7 @@ def main(home: Path, log: Path, config: FamilyConfig) -> None:
 
     @contextmanager
     def to_file(*_: Any) -> Iterator[Log]:
-        yield Log(log)
+        yield SlowingLog(log)
 
     tasks.train.open_tracker = to_file
     store = Store(str(home / "store"), home / "cache")
