@@ -9,11 +9,11 @@ only another distance (``place``), so its loops stay as they are. What threads a
 is where they write to the same row: they meet after so few updates that it does not overshoot, and
 averaged where it is the same, as workers do, CBOW's loss on held-out text was 1 % higher.
 
-All copies are brought together every time. When only the busiest 64 were, and the others ever more
+All copies are brought together every time. When only some of them were, and the others ever more
 seldom, hierarchical softmax with two threads answered 8.3 to 8.5 % of the Google analogies, where
-one thread had 9.5 %, two without copies 9.7 to 9.9 % and two with this rule 9.2 to 9.7 %, in an
-eighth more time; CBOW's loss on held-out text was 0.5 to 1.4 % above that of one thread, and with
-this rule is within 0.5 % of it (7 M words of novels, one epoch, d = 100).
+one thread had 9.5 %, two without copies 9.7 to 9.9 %; as it is now, two threads answer as many as
+one, and the loss on held-out text of CBOW and skip-gram is within 0.03 % of that of one (7 M words
+of novels, one epoch, d = 100).
 
 Numba's cache compares the time of the file that holds the compiled function, not of this one: after
 a change here, touch the kernels that use it.
@@ -31,14 +31,17 @@ from numpy.typing import NDArray
 
 from models.kernels.lanes import Matrix, aligned, compiled, fetch_to_write
 
-BUSY = 1024
-"""Rows of a table that each thread copies. What it brings depends on where the two cores are. With
-one cache for both (36 ns from core to core) two threads ran, between the moments when rows are
-brought together, at 95 to 102 % of the rate of two with tables of their own; without copies at 92 %
-(skip-gram, d = 100), 85 % (d = 300), 74 % (CBOW) and 51 % (hierarchical softmax). With caches apart
-(180 ns) they ran, all told, at 61 % in skip-gram, 50 % in CBOW and 90 % in hierarchical softmax;
-without copies at 39 % and 27 % in the first two. (Skip-gram with noise goes without: its loss on
-held-out text was 0.4 % higher with copies.)"""
+BUSY = 256
+"""Rows of a table that each thread copies; what they save has to pay for bringing them together.
+Millions of words a second with two threads, by copies, in one run (brought together after 2,048
+centres; d = 100, one cache for both threads; one thread alone: 4.2, 3.4 and 1.3)::
+
+                            0     64    128    256    512   1,024
+    CBOW                   6.0                 7.3    6.9    6.1
+    skip-gram              5.8          6.1    6.2
+    hierarchical softmax                       2.4    2.4    2.2
+
+Where the threads' caches are apart, all are slower, and those without copies most."""
 
 AHEAD = 8
 """Rows of a table that are on their way from another core at once."""

@@ -288,8 +288,7 @@ def sweep(
     """
     targets = (0,) * (1 + negatives)
     noise = tables.noise
-    # Without copies of busy rows: with them the loss on held-out text was 0.4 % higher.
-    shared = Shared.first(tables.inputs).alone(), Shared.first(tables.outputs).alone()
+    shared = Shared.first(tables.inputs), Shared.first(tables.outputs)
 
     def begin(replicas: Sequence[Replica]) -> Train:
         own = tuple(replica.own for replica in replicas)

@@ -23,7 +23,9 @@ Shapes: ``R`` rows of a table, ``k`` rows of a block, ``D`` width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -75,18 +77,49 @@ class Exchange:
         """
         largest = max(len(base) for base in self._base.values())
         n = largest if n is None else n
-        for name, table in self._tables().items():
-            values, base = _matrix(table), self._base[name]
-            for first, rows in _blocks(table, min(n, len(base)), base.device):
-                before = base[rows]
-                packed = torch.empty((len(before), before.shape[1] + 1), device=base.device)
-                delta = torch.sub(values[rows], before, out=packed[:, :-1])
-                packed[:, -1] = torch.linalg.vector_norm(delta, dim=1).square_()
-                dist.all_reduce(packed)
-                total, busy = packed[:, :-1], 0 if table.adds_up else max(0, FIRST - first)
-                total[:busy] = merge(total[:busy], packed[:busy, -1])
-                values[rows] = base[rows] = before + total
+        for parcel in _parcels(self._tables(), n):
+            self._send(parcel)
         return n >= largest
+
+    def _send(self, parcel: Sequence[_Piece]) -> None:
+        """Make rows of some tables equal on all workers, in one exchange of messages."""
+        device = self._base[parcel[0].name].device
+        ends = list(accumulate(piece.n * (piece.width + 1) for piece in parcel))
+        message, added = torch.empty(ends[-1], device=device), list[Tensor]()
+        for piece, first, end in zip(parcel, [0, *ends], ends, strict=False):
+            packed = message[first:end].view(piece.n, piece.width + 1)
+            rows, values = piece.rows(device), _matrix(piece.table)
+            delta = torch.sub(values[rows], self._base[piece.name][rows], out=packed[:, :-1])
+            packed[:, -1] = torch.linalg.vector_norm(delta, dim=1).square_()
+            added.append(packed)
+        dist.all_reduce(message)
+        for piece, packed in zip(parcel, added, strict=True):
+            total, busy = packed[:, :-1], 0 if piece.table.adds_up else max(0, FIRST - piece.first)
+            total[:busy] = merge(total[:busy], packed[:busy, -1])
+            rows, values, base = piece.rows(device), _matrix(piece.table), self._base[piece.name]
+            values[rows] = base[rows] = total.add_(base[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """The rows ``first`` to ``first + n`` of a table in the order of their traffic."""
+
+    name: str
+    table: SweptTable
+    first: int
+    n: int
+
+    @property
+    def width(self) -> int:
+        """Of a row."""
+        return _matrix(self.table).shape[1]
+
+    def rows(self, device: torch.device) -> slice | Tensor:
+        """Where they are in the table."""
+        rows = slice(self.first, self.first + self.n)
+        if self.table.busiest is None:
+            return rows
+        return torch.tensor(np.ascontiguousarray(self.table.busiest[rows]), device=device)
 
 
 def _matrix(table: SweptTable) -> Tensor:
@@ -95,13 +128,20 @@ def _matrix(table: SweptTable) -> Tensor:
     return values if values.ndim == 2 else values[:, None]
 
 
-def _blocks(
-    table: SweptTable, n: int, device: torch.device
-) -> Iterator[tuple[int, slice | Tensor]]:
-    """The ``n`` busiest rows, in parts, each with the number of its first."""
-    for first in range(0, n, BLOCK):
-        rows = slice(first, min(first + BLOCK, n))
-        if table.busiest is None:
-            yield first, rows
-        else:
-            yield first, torch.tensor(np.ascontiguousarray(table.busiest[rows]), device=device)
+def _parcels(tables: Mapping[str, SweptTable], n: int) -> Iterator[list[_Piece]]:
+    """The ``n`` busiest rows of each table, in parts of at most ``BLOCK`` rows of them all.
+
+    A message takes a millisecond however short it is, so the tables travel together.
+    """
+    parcel, free = list[_Piece](), BLOCK
+    for name, table in tables.items():
+        first, last = 0, min(n, len(table.values))
+        while first < last:
+            piece = _Piece(name, table, first, min(last - first, free))
+            parcel.append(piece)
+            first, free = first + piece.n, free - piece.n
+            if free == 0:
+                yield parcel
+                parcel, free = [], BLOCK
+    if parcel:
+        yield parcel
