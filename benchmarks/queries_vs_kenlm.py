@@ -91,7 +91,7 @@ def main() -> None:
     keys = ("sizes", "keys", "probabilities", "weights")
     own = sum(getattr(table, key).nbytes for key in keys)
     n_grams = int(table.sizes.sum())
-    index = sum(array.nbytes for array in table._index.arrays if isinstance(array, np.ndarray))
+    index = table._index.nbytes
     base = [wall for wall, _ in found["kenlm, probing"][1:]]
     rows = []
     for name, times in found.items():

@@ -188,53 +188,68 @@ class Table:
 class Index:
     """The n-grams of a table in a hash table, for the kernels; it is made in memory.
 
-    It takes 36 bytes an n-gram, and about 50 ns to make, which a few thousand tokens are worth.
-    The table itself is not needed any more and stays where it is, in a mapped file.
+    It takes 40 bytes an n-gram, and about 50 ns to make, which a few thousand tokens are worth.
+    The table itself stays where it is, in a mapped file, of which only keys are read once.
 
     Args:
         table: of less than 2**32 n-grams.
     """
 
     def __init__(self, table: Table) -> None:
-        from models.kernels.backoff import fill, has_contexts
+        from models.kernels.backoff import LINE, SPILL, fill, has_contexts
         from models.kernels.ngram import frozen
 
         keys, n_words = frozen(table.keys), int(table.sizes[0])
         # The half of a scattered key that a slot keeps and its place tell the key: of those that
         # agree in this half, no two may be so near that a run of slots in use leads to both.
         width = max(32, (int(table.sizes[:-1].sum()) * n_words).bit_length())
-        # Half full it is slower by a tenth.
-        n_slots = max(16 + 5 * len(keys) // 2, 512 << (width - 32))
+        # Half full it is slower by a tenth. A line is where memory is fetched from.
+        n_slots = max(5 * len(keys) // 2, 512 << (width - 32)) // LINE * LINE
         if int(table.sizes.sum()) >> 32 or n_slots >> 32:
             raise ValueError(REFUSED)
         # Not zeros: numpy asks for large pages where it does not get zeros from the system.
-        slots = np.empty(n_slots, np.uint64)
-        slots.fill(0)
-        if fill(keys, n_words, width, slots) >= n_slots >> (width - 32):
+        room = np.empty(2 * (n_slots + SPILL + LINE), np.uint64)
+        room.fill(0)
+        to_line = -room.ctypes.data % 64 // room.itemsize
+        slots = room[to_line : to_line + 2 * (n_slots + SPILL)].reshape(-1, 2)
+        logs = slots.view(np.float32)
+        self._values = frozen(table.probabilities), frozen(table.weights)
+        if fill(keys, *self._values, width, slots, logs) + LINE >= n_slots >> (width - 32):
             raise ValueError(REFUSED)
-        values = np.empty((len(table.probabilities), 2))
-        values[:, 0] = table.probabilities
-        values[: len(table.weights), 1] = table.weights
-        values[len(table.weights) :, 1] = 1
+        words = np.zeros((n_words, 2), np.float32)
+        with np.errstate(divide="ignore"):
+            for column, values in enumerate(self._values):
+                words[: len(values), column] = np.log(values[:n_words])
         self.order, self.closed = table.order, has_contexts(keys, table.sizes, slots, width)
-        self.arrays = (slots, width, values, n_words)
+        self._slots, self._logs, self._words, self._width = slots, logs, words, width
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        return self._slots.nbytes + self._words.nbytes
 
     def log_prob(self, sentences: Sentences) -> NDArray[np.float64]:
-        """(N + S,) see ``Table.log_prob``."""
+        """(N + S,) see ``Table.log_prob``; float32 as KenLM's are, off by some 5e-7 at most."""
         from models.kernels.backoff import score_stream
 
         stream = framed(sentences)
-        probabilities = np.empty(max(1, len(stream) - len(sentences)))
-        score_stream(stream, self.order, *self.arrays, self.closed, probabilities)
-        with np.errstate(divide="ignore"):
-            return np.log(probabilities[: len(stream) - len(sentences)])
+        out = np.empty(max(1, len(stream) - len(sentences)))
+        score_stream(
+            stream, self.order, self._slots, self._width, self._logs, self._words, self.closed, out
+        )
+        return out[: len(stream) - len(sentences)]
 
     def next_words(self, contexts: NDArray[np.int32]) -> NDArray[np.float64]:
         """(S, V) probabilities, see ``Table.next_log_probs``."""
         from models.kernels.backoff import score_next
 
         found: NDArray[np.float64] = score_next(
-            np.ascontiguousarray(contexts, np.int32), self.order, *self.arrays
+            np.ascontiguousarray(contexts, np.int32),
+            self.order,
+            self._slots,
+            self._width,
+            *self._values,
+            len(self._words),
         )
         return found
 
