@@ -15,8 +15,7 @@ from pipelines.quantizing import Sets
 from pipelines.settings import Settings
 from tasks.artifacts import Stats
 from tasks.blend import Blending, Learnt, blend_models
-from tasks.continuing import find_base
-from tasks.errors import ConfigError
+from tasks.continuing import find_bases
 from tasks.evaluation import EvaluationConfig, Score, check_sets, evaluate_words
 from tasks.evaluation.score import show
 from tasks.promotion import Promotion, promote
@@ -97,10 +96,8 @@ def blend_registered(
     uri, store = settings.tracking_uri, Store(settings.store, settings.home / "cache")
     runner = Runner(store, resources=settings.resources, observer=observer)
     with store.files.in_use():
-        bases = [find_base(store, reference, uri) for reference in references]
+        bases = find_bases(store, references, uri)
         parts = {base.reference: base.model for base in bases}
-        if len(parts) < len(bases):
-            raise ConfigError("one model is named twice", where=", ".join(references))
         assert blending.projection != "given"
         learnt: Learnt = blending.projection
         model = blend_models(

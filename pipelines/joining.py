@@ -9,8 +9,7 @@ from typing import Any
 from models.bidirectional import Combine
 from pipelines.job import git_commit
 from pipelines.settings import Settings
-from tasks.continuing import find_base
-from tasks.errors import ConfigError
+from tasks.continuing import find_bases
 from tasks.evaluation import EvaluationConfig, Score, evaluate_words
 from tasks.join import join_models
 from tasks.models import read_model
@@ -75,10 +74,8 @@ def join_registered(
     uri, store = settings.tracking_uri, Store(settings.store, settings.home / "cache")
     runner = Runner(store, resources=settings.resources, observer=observer)
     with store.files.in_use():
-        bases = [find_base(store, reference, uri) for reference in references]
+        bases = find_bases(store, references, uri)
         parts = {base.reference: base.model for base in bases}
-        if len(parts) < len(bases):
-            raise ConfigError("one model is named twice", where=", ".join(references))
         artifact = join_models(runner, parts, combine, label=name)
         scores = evaluate_words(runner, artifact, EvaluationConfig(), label=name)
         model: Any = read_model(store.reader(artifact))

@@ -14,7 +14,7 @@ from pipelines.continuing import recipe_for
 from pipelines.job import git_commit
 from pipelines.settings import Settings
 from tasks.artifacts import Artifact, Stats
-from tasks.continuing import Base, find_base, learnt_by
+from tasks.continuing import Base, find_bases, learnt_by
 from tasks.corpus import Corpus, CorpusConfig, build_corpus
 from tasks.errors import ConfigError
 from tasks.evaluation import Score, evaluate_text, read_scores
@@ -90,10 +90,8 @@ def mix_registered(
     uri, store = settings.tracking_uri, Store(settings.store, settings.home / "cache")
     runner = Runner(store, resources=settings.resources, observer=observer)
     with store.files.in_use():
-        bases = [find_base(store, reference, uri) for reference in references]
+        bases = find_bases(store, references, uri)
         parts = {base.reference: base.model for base in bases}
-        if len(parts) < len(bases):
-            raise ConfigError("one model is named twice", where=", ".join(references))
         heldout = _read(runner, bases[0], fit).tokens["train"] if fit else None
         model = mix_models(runner, parts, weights=weights, heldout=heldout, label=name)
         stats = store.manifest(model).stats

@@ -15,7 +15,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,20 @@ def find_base(store: Store, reference: str, tracking_uri: str) -> Base:
     reader = store.reader(model)
     settings = reader.json(CONFIG)["config"]
     return Base(reference, name, experiment, model, settings, read_text_pipeline(reader))
+
+
+def find_bases(store: Store, references: Sequence[str], tracking_uri: str) -> list[Base]:
+    """Several models, all of them different.
+
+    Raises:
+        InputError: see ``find_base``.
+        ConfigError: one model twice.
+    """
+    bases = [find_base(store, reference, tracking_uri) for reference in references]
+    for reference, n in Counter(base.reference for base in bases).items():
+        if n > 1:
+            raise ConfigError("this model is named twice", where=reference, remedy="name it once")
+    return bases
 
 
 def _import(store: Store, opened: OpenedModel) -> Artifact:

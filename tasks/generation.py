@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from models.capabilities import Predicts
+from models.capabilities import Predicts, SpellsWords
 from models.generation import Sampling, generate
 from models.text import Sentences
 from tasks.errors import ConfigError, InputError
@@ -62,7 +63,7 @@ def make_texts(
         ConfigError: a count, length or seed that means nothing.
     """
     model = language_model(asked)
-    if not isinstance(model, Predicts):
+    if not isinstance(model, Predicts | SpellsWords):
         raise InputError(
             "this model scores text but gives no distribution of the next word",
             where=asked.reference,
@@ -88,9 +89,12 @@ def make_texts(
             where="--prefix",
             remedy="give the last one",
         )
-    first = begun[0] if begun else []
-    vocabulary = model.vocabulary
+    first, vocabulary = begun[0] if begun else [], model.vocabulary
     texts = Sentences.of(vocabulary, [first] * count)
+    if isinstance(model, SpellsWords):
+        _refuse_choice_of_words(how, asked.reference)
+        spelt = model.spell_on(texts, seed=seed, length=length, temperature=how.temperature)
+        return [_spelt(asked, model, first, words, length) for words in spelt], 0
     try:
         found = generate(
             model, texts, unknown=vocabulary.unknown, how=how, length=length, seed=seed
@@ -103,6 +107,28 @@ def make_texts(
         shown = written([*first, *tokens], asked.text.tokenize)
         made.append(Made(shown, tuple(first), tuple(tokens), text.ended, text.log_prob))
     return made, sum(word not in vocabulary for word in first)
+
+
+def _refuse_choice_of_words(how: Sampling, reference: str) -> None:
+    """A model that spells has no list of words to choose among."""
+    for what, default in (("top_k", None), ("top_p", 1.0), ("unknown", False)):
+        if getattr(how, what) != default:
+            raise ConfigError(
+                f"{reference} spells words letter by letter: there are none to choose among",
+                where="--" + what.replace("_", "-"),
+                remedy="leave it out; --temperature tells how daring the spelling is",
+            )
+
+
+def _spelt(
+    asked: OpenedModel, model: Any, first: Sequence[str], words: Sequence[str], length: int
+) -> Made:
+    """A text of words that were spelt out, with what the model gives it."""
+    said = Sentences.of(model.vocabulary, [[*first, *words]])
+    ended = len(words) < length
+    scores = model.log_prob(said)[len(first) : len(first) + len(words) + ended]
+    shown = written([*first, *words], asked.text.tokenize)
+    return Made(shown, tuple(first), tuple(words), ended, float(scores.sum()))
 
 
 def written(tokens: Sequence[str], settings: Tokenize) -> str:

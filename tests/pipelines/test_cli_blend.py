@@ -103,7 +103,7 @@ def test_what_cannot_be_blended_is_told(cli: Cli, parts: list[str], tmp_path: Pa
         done = cli("blend", *parts, "--name", "bad", *more, *sets)
         assert (done.code, problem in done.err) == (2, True), (more, done.err)
     done = cli("blend", parts[0], parts[0], "--name", "bad", *sets)
-    assert (done.code, "one model is named twice" in done.err) == (2, True)
+    assert (done.code, "this model is named twice" in done.err) == (2, True)
     done = cli("blend", parts[0], "--name", "bad", *sets)
     assert (done.code, "1 model makes no blend" in done.err) == (2, True)
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from models.generation import Sampling
 from models.spelling_lm import Config as SpellingConfig
 from models.text import Sentences
 from pipelines import scoring as answers
@@ -24,7 +25,7 @@ from tasks.errors import ConfigError, InputError
 from tasks.evaluation.by_sentence import of_file, of_tokens
 from tasks.evaluation.perplexity import measure, reads_on
 from tasks.evaluation.sets import read_text
-from tasks.generation import make_texts, written
+from tasks.generation import Made, make_texts, written
 from tasks.models import TextPipeline
 from tasks.normalize import Normalize
 from tasks.registry import OpenedModel, open_model
@@ -102,6 +103,31 @@ def test_a_model_that_spells_is_not_charged_the_spelling_of_unlisted_words_besid
         of_tokens(model, text, lambda *told: None),
     ):
         assert scores.bits.sum() == pytest.approx(bits * found["characters"], rel=1e-12)
+
+
+def test_a_model_that_spells_makes_text_letter_by_letter() -> None:
+    settings = SpellingConfig(char_units=3, char_embedding=3, units=4, speller=4, min_count=2)
+    model = asked(trained(settings))
+
+    def made(count: int, seed: int = 1, **how: Any) -> list[Made]:
+        found, unheard = make_texts(
+            model, "the gannet", count, how=Sampling(**how), length=4, seed=seed
+        )
+        assert unheard == 0
+        return found
+
+    for text in made(6, temperature=0.3):
+        assert text.text == " ".join(["the", "gannet", *text.tokens])
+        assert (text.prefix, text.ended) == (("the", "gannet"), len(text.tokens) < 4)
+        scores = answers.surprise(model, text.text)["words"]
+        if "." not in text.text:  # which a tokenizer would take off its word
+            told = scores[2 : 2 + len(text.tokens) + text.ended]
+            assert text.log_prob == pytest.approx(sum(word["log_prob"] for word in told))
+    assert made(3) == made(5)[:3]
+    assert made(1, temperature=0) == made(1, seed=2, temperature=0)
+    with pytest.raises(ConfigError, match="spells words letter by letter") as refused:
+        made(1, top_k=3)
+    assert "--top-k" in str(refused.value)
 
 
 @pytest.mark.parametrize("lines", [7, 4096])
