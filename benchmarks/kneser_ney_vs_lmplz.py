@@ -6,8 +6,11 @@ TEXT has a sentence a line and words between single spaces; .gz is unpacked firs
 outside (its source is in kenlm's sdist on PyPI: cmake, boost, eigen). Runs are processes of their
 own, interleaved, from the command to its end: ours with the start of Python and the reading of
 compiled kernels from the disk, which a run on a few lines (``cold``) wrote.
-With ``--nltk LINES`` NLTK's ``KneserNeyInterpolated`` is fitted to so many lines (counting only:
-it estimates when it is asked).
+With ``--irstlm DIR/tlm`` (Debian's irstlm has it in /usr/lib/irstlm/bin) IRSTLM's improved
+Kneser-Ney runs beside them: the same method with discounts of its own, so no number is compared.
+With ``--nltk LINES`` NLTK's ``KneserNeyInterpolated`` is fitted to so many lines. It estimates when
+it is asked, so it is asked for some of the n-grams that an ARPA file would list, drawn at random,
+and their time is that of all in proportion.
 
 "lexloom" here is counting, estimation and export in one process, without a store; ``lexloom run``
 does the same and more (splits, cards, deduplication, evaluation, registering).
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     from models.text import Sentences
 
 FIGURES = ("seconds", "cpu", "peak_mb")
+NLTK_ASKED = 300
+"""N-grams that NLTK is asked for."""
 
 
 BLOCK = 1 << 21
@@ -145,7 +150,7 @@ def compare(ours: Path, theirs: Path) -> dict[str, Any]:
 
 
 def nltk_seconds(text: Path, lines: int, order: int) -> dict[str, float]:
-    """CPU seconds of NLTK, and of ours without its start, for some lines."""
+    """CPU seconds of NLTK for some lines: of counting, and of the estimates of all n-grams."""
     from nltk.lm import KneserNeyInterpolated
     from nltk.lm.preprocessing import padded_everygram_pipeline
 
@@ -153,8 +158,36 @@ def nltk_seconds(text: Path, lines: int, order: int) -> dict[str, float]:
         said = [line.split() for line in itertools.islice(file, lines)]
     began = time.process_time()
     ngrams, words = padded_everygram_pipeline(order, said)
-    KneserNeyInterpolated(order).fit(ngrams, words)
-    return {"cpu": time.process_time() - began, "words": sum(map(len, said))}
+    model = KneserNeyInterpolated(order)
+    model.fit(ngrams, words)
+    counted = time.process_time()
+    listed = sorted({
+        tuple(padded[i : i + n])
+        for padded in (["<s>", *line, "</s>"] for line in said)
+        for n in range(1, order + 1)
+        for i in range(len(padded) - n + 1)
+    })  # fmt: skip
+    asked = [listed[i] for i in np.random.default_rng(1).integers(len(listed), size=NLTK_ASKED)]
+    before = time.process_time()
+    for *context, word in asked:
+        model.score(word, context)
+    each = (time.process_time() - before) / len(asked)
+    return {
+        "counting": counted - began,
+        "estimating": each * len(listed),
+        "words": sum(map(len, said)),
+    }
+
+
+def _of_nltk(nltk: dict[str, float], own: float) -> list[str]:
+    """What is reported of NLTK, against our words a CPU second."""
+    counting = nltk["words"] / nltk["counting"]
+    whole = nltk["words"] / (nltk["counting"] + nltk["estimating"])
+    return [
+        f"NLTK, {nltk['words']:,} words: counting {counting:,.0f} words a CPU second, ours with "
+        f"everything {own / counting:,.0f} times that; with the estimates {whole:,.1f}, "
+        f"{own / whole:,.0f} times."
+    ]
 
 
 def _loads(found: list[dict[str, Any]]) -> str:
@@ -173,6 +206,7 @@ def main() -> None:
     parser.add_argument("--order", type=int, default=5)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--memory", default="50%", help="of lmplz, -S")
+    parser.add_argument("--irstlm", type=Path, metavar="TLM")
     parser.add_argument("--nltk", type=int, default=0, metavar="LINES")
     args = parser.parse_args()
     if args.out:
@@ -191,10 +225,24 @@ def main() -> None:
         cold = run([*mine, str(few), str(ours)], None, None, NUMBA_CACHE_DIR=caches)
         peer = [str(args.peer_bin), "-o", str(args.order), "--skip_symbols", "-S", args.memory]
         runs: dict[str, list[dict[str, Any]]] = {"lexloom": [], "lmplz": []}
+        irst: list[str] = []
+        if args.irstlm:
+            runs["irstlm"] = []
+            irst = [
+                str(args.irstlm),
+                f"-tr={text}",
+                f"-n={args.order}",
+                "-lm=ikn",
+                "-bo=no",
+                "-ps=no",
+            ]
+            irst.append(f"-oARPA={folder / 'irst.arpa'}")
         for _ in range(args.repeat):
             runs["lmplz"].append(run([*peer, "-T", name], text, theirs))
             found = run([*mine, str(text), str(ours)], None, None, NUMBA_CACHE_DIR=caches)
             runs["lexloom"].append(found)
+            if irst:
+                runs["irstlm"].append(run(irst, None, None))
         difference = compare(ours, theirs)
         nltk = nltk_seconds(text, args.nltk, args.order) if args.nltk else None
         n_words = sum(len(line.split()) for line in text.open("rb"))
@@ -203,9 +251,12 @@ def main() -> None:
         medians = [statistics.median(r[key] for r in found) for key in FIGURES]
         rows.append(f"| {system} | {medians[0]:.1f} | {medians[1]:.1f} | {medians[2]:,.0f} |")
     ratios = [
-        statistics.median(b[key] / a[key] for a, b in zip(*runs.values(), strict=True))
+        statistics.median(
+            b[key] / a[key] for a, b in zip(runs["lexloom"], runs["lmplz"], strict=True)
+        )
         for key in FIGURES
     ]
+    own = statistics.median(r["cpu"] for r in runs["lexloom"])
     report = "\n".join(
         [
             f"# Order {args.order} Kneser-Ney ARPA of {args.name} ({n_words:,} words)", "",
@@ -219,8 +270,7 @@ def main() -> None:
             "for 2,000 lines.",
             f"Load before the runs: {_loads(runs['lexloom'])}"
             f" (lexloom), {_loads(runs['lmplz'])} (lmplz).",
-            *([f"NLTK counts {nltk['words'] / nltk['cpu']:,.0f} words a CPU second."]
-              if nltk else []),
+            *(_of_nltk(nltk, n_words / own) if nltk else []),
         ]
     )  # fmt: skip
     if not math.isfinite(difference["probability"]):
