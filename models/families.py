@@ -1,6 +1,7 @@
 """The union of all families: the only registry there is.
 
-A family joins by its file, its line here and its row in ``tests/models/test_contract.py``.
+A family joins by its file, its lines here, its flow in ``pipelines/train.py`` and its row in
+``tests/models/test_contract.py``.
 """
 
 from __future__ import annotations

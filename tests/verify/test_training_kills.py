@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -68,16 +70,26 @@ def name(process: psutil.Process) -> str:
         return ""
 
 
+Calm = Callable[[str], tuple[str, Log]]
+
+
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Log]:
-    training = Training(tmp_path_factory.mktemp("calm") / "home")
-    return training.finish(training.start()), training.log
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
+    """What comes of a family's training that nothing befalls."""
+
+    @cache
+    def undisturbed(family: str) -> tuple[str, Log]:
+        training = Training(tmp_path_factory.mktemp("calm") / "home", family)
+        return training.finish(training.start()), training.log
+
+    return undisturbed
 
 
+@pytest.mark.parametrize("family", ["nplm", "rnnlm"])
 def test_a_lost_worker_is_replaced_and_leaves_no_trace(
-    tmp_path: Path, calm: tuple[str, Log]
+    family: str, tmp_path: Path, calm: Calm
 ) -> None:
-    training = Training(tmp_path / "home")
+    training, (known, told) = Training(tmp_path / "home", family), calm(family)
     process = training.start()
     step = random.randrange(50, LAST)
     training.reach(process, step)
@@ -88,7 +100,7 @@ def test_a_lost_worker_is_replaced_and_leaves_no_trace(
     ]
     assert len(workers) == 2
     random.choice(workers).kill()
-    assert (training.finish(process), training.log.read()) == (calm[0], calm[1].read()), step
+    assert (training.finish(process), training.log.read()) == (known, told.read()), step
 
 
 def test_a_lost_worker_of_a_sweep_is_replaced_and_leaves_no_trace(tmp_path: Path) -> None:
@@ -103,10 +115,8 @@ def test_a_lost_worker_of_a_sweep_is_replaced_and_leaves_no_trace(tmp_path: Path
     assert training.finish(process) == known
 
 
-def test_a_killed_run_leaves_no_worker_and_its_rerun_ends_alike(
-    tmp_path: Path, calm: tuple[str, Log]
-) -> None:
-    training = Training(tmp_path / "home")
+def test_a_killed_run_leaves_no_worker_and_its_rerun_ends_alike(tmp_path: Path, calm: Calm) -> None:
+    training, (known, told) = Training(tmp_path / "home"), calm("nplm")
     steps = sorted(random.sample(range(50, LAST), 2))
     for step, everything in zip(steps, (False, True), strict=True):
         process = training.start()
@@ -123,7 +133,7 @@ def test_a_killed_run_leaves_no_worker_and_its_rerun_ends_alike(
         working = [child for child in family if "Agent" not in names[child.pid]]
         _, alive = psutil.wait_procs(working, timeout=60)
         assert not [names[child.pid] for child in alive]
-    assert training.finish(training.start()) == calm[0], steps
-    assert training.log.read() == calm[1].read(), steps
+    assert training.finish(training.start()) == known, steps
+    assert training.log.read() == told.read(), steps
     # What the training kept to go on from is gone with its end.
     assert not list((training.home / "store" / "checkpoint").glob("*"))

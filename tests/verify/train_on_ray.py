@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import tasks.train
-from models import nplm, word2vec
+from models import nplm, rnnlm, word2vec
 from models.families import FamilyConfig
 from tasks.cluster import RayCluster
 from tasks.corpus import CorpusConfig, build_corpus
@@ -28,6 +28,10 @@ from tests.tasks.training.trainee import Log
 CONFIGS: dict[str, FamilyConfig] = {
     "nplm": nplm.Config(
         embedding=16, hidden=24, batch_size=64, epochs=3, min_count=1, patience=0,
+        precision="float32",
+    ),
+    "rnnlm": rnnlm.Config(
+        embedding=16, units=24, layers=1, batch_size=8, steps=8, epochs=3, min_count=1, patience=0,
         precision="float32",
     ),
     "word2vec": word2vec.Config(dim=32, epochs=400, min_count=1),
