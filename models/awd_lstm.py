@@ -17,17 +17,17 @@ mean of squares over the width::
 They are in the objective and not in the likelihood, so training perplexity stays a perplexity.
 
 Batches vary in length around ``steps`` and the learning rate with them (``models.streams``). The
-paper trains by ``optimizer: sgd, learning_rate: 30, clip: 0.25, schedule: constant, average: 5,
-weight_decay: 1.2e-6, epochs: 500, units: 1150, embedding: 400, steps: 70, batch_size: 20`` and
-dropouts ``input_dropout: 0.4, hidden_dropout: 0.25, output_dropout: 0.4, weight_drop: 0.5,
+authors' program trains by ``optimizer: sgd, learning_rate: 30, clip: 0.25, schedule: constant,
+average: 5, weight_decay: 1.2e-6, epochs: 500, units: 1150, embedding: 400, steps: 70, batch_size:
+20`` and dropouts ``input_dropout: 0.4, hidden_dropout: 0.25, output_dropout: 0.4, weight_drop: 0.5,
 word_dropout: 0.1`` on the Penn Treebank. ULMFiT (Howard and Ruder 2018) goes on from such a model
 on other text: rates slant (``schedule``) and are lower in lower layers (``layer_decay: 2.6``), and
 the vector of a new word begins as the mean of those that are known.
 
 Deviations: the bias of the output starts at the log frequencies of the words; ``<s>`` is never
 predicted, and where it begins a document the state starts anew; lengths of batches are stretched so
-that every epoch has equally many. The tied table learns with the highest layer, as it did in the
-authors' program. In bfloat16 the masked U is what is rounded.
+that every epoch has equally many. The tied table learns with the highest layer; in ULMFiT's program
+it is a group of its own, at half that rate. In bfloat16 the masked U is what is rounded.
 
 Shapes: ``T`` steps, ``B`` streams, ``E`` embedding, ``H`` units, ``V`` vocabulary.
 """

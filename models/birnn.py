@@ -8,7 +8,7 @@ around (``objective``):
   backward states the one before, by one softmax; in all layers the directions stay apart, since
   a layer that read both would pass the answer on::
 
-      L = - sum_t  log P(w[t] | f_K[t - 1])  +  log P(w[t] | b_K[t + 1])
+      L = - sum_t [log P(w[t] | f_K[t - 1]) + log P(w[t] | b_K[t + 1])]
 
   The forward half is a language model like any other, and scores text.
 

@@ -197,6 +197,9 @@ class BlendLm(nn.Module):
         self.stack = Stack("lstm", config.width, config.units, config.layers)
         self.output = Output(len(vocabulary), config.units)
         self._listed: NDArray[np.float32] | None = None  # vectors of the vocabulary, once asked for
+        if config.parts_rate == 0:
+            for parameter in self._own():  # nor do they count where gradients are clipped
+                parameter.requires_grad_(False)
 
     def initialize(self, text: Tokens, generator: torch.Generator) -> None:
         """Draw the weights; make the bias of the output that of the unigram model of the text."""
@@ -215,12 +218,17 @@ class BlendLm(nn.Module):
 
     def parameter_groups(self) -> Sequence[Mapping[str, Any]]:
         """What makes word vectors, at a rate of its own; matrices with decay; biases without."""
-        own = [self.E, self.g, *self.encoder.parameters(), *([] if self.P is None else [self.P])]
         rest = [*self.stack.parameters(), *self.output.parameters()]
-        return [
-            {"params": own, "weight_decay": 0.0, "rate": self.config.parts_rate},
-            *by_decay(rest, self.config.weight_decay),
-        ]
+        learning = by_decay(rest, self.config.weight_decay)
+        if self.config.parts_rate == 0:
+            return learning
+        rate = self.config.parts_rate
+        return [{"params": self._own(), "weight_decay": 0.0, "rate": rate}, *learning]
+
+    def _own(self) -> list[nn.Parameter]:
+        """What makes word vectors."""
+        rest = [] if self.P is None else [self.P]
+        return [self.E, self.g, *self.encoder.parameters(), *rest]
 
     # --- batches ------------------------------------------------------------------------------
 
@@ -272,7 +280,9 @@ class BlendLm(nn.Module):
         distinct, rows, places, targets = batch
         self._listed = None
         dropout = self.config.dropout if self.training else 0.0
-        x = F.embedding(places, self.embed(distinct, rows, dropout))
+        encoded = self.embed(distinct, rows, dropout)
+        # The gradients of a frequent word are many, and are added up in the type of this.
+        x = F.embedding(places, encoded.to(torch.promote_types(encoded.dtype, torch.float32)))
         state = carried or self.stack.start(places.shape[1])
         x = F.dropout(x, dropout)
         states, state = self.stack(x, state, distinct[places] != START, dropout)

@@ -337,8 +337,14 @@ class CharBirnn(nn.Module):
 
         Args:
             word: what stands at the place does not matter.
-            place: from 0, below ``longest``.
+            place: of one of its characters, from 0.
+
+        Raises:
+            ValueError: the word has no such place, or is cut off before it.
         """
+        end = min(len(word), self.config.longest)
+        if not 0 <= place < end:
+            raise ValueError(f"{word!r} is read from place 0 to {end - 1}, and has no {place}")
         ids, lengths = spelt(self.characters, [word], self.config.longest)
         ids[place + 1] = len(self.characters)
         double = in_double(self)

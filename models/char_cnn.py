@@ -85,7 +85,7 @@ Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of a character-aware language model; the defaults are its published small one."""
+    """Settings of a character-aware language model; the sizes are its published small one."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 

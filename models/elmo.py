@@ -10,7 +10,7 @@ goes into a layer above the first is added to what comes out of it::
 
 Both predict words by one softmax, and are trained together on the sum of their log-likelihoods::
 
-    L = - sum_t  log P(w[t] | w[t-1], ...; forward)  +  log P(w[t] | w[t+1], ...; backward)
+    L = - sum_t [log P(w[t] | w[t-1], ...; forward) + log P(w[t] | w[t+1], ...; backward)]
 
 or, for a large vocabulary, on a sampled softmax, whose negatives are shared by a batch and by both
 directions. Held-out text, and whatever is scored, is judged by the full softmax. ``log_prob`` is
@@ -318,7 +318,9 @@ class Elmo(nn.Module):
     def forward(self, batch: Batch, *carried: Tensor) -> StepOutput:
         """The summed objective of a batch over both directions; each distinct word is read once."""
         distinct, dropout = batch[0], self.config.dropout if self.training else 0.0
-        words = self.encoder(batch[1])
+        encoded = self.encoder(batch[1])
+        # The gradients of a frequent word are many, and are added up in the type of this.
+        words = encoded.to(torch.promote_types(encoded.dtype, torch.float32))
         hidden, asked, after = list[Tensor](), list[Tensor](), list[Tensor]()
         for i in range(len(DIRECTIONS)):
             stack, (places, targets) = self.stack(i), batch[2 * i + 2 : 2 * i + 4]

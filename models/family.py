@@ -152,6 +152,16 @@ class GrowingFamily(Family, Protocol):
 
 
 @runtime_checkable
+class MayBeFixed(Protocol):
+    """A growing family of which some settings make models that cannot go on."""
+
+    @property
+    def fixed(self) -> str:
+        """Why they cannot, empty where they can."""
+        ...
+
+
+@runtime_checkable
 class KnowsItsSize(Protocol):
     """A family whose settings alone can make a model too large for any memory."""
 

@@ -218,6 +218,13 @@ class Config:
         """Memory that training takes at least: weights, gradients, what the optimizer keeps."""
         return bytes_to_train(self.n_weights(words), self.optimizer)
 
+    @property
+    def fixed(self) -> str:
+        """Why a model cannot go on over new words, empty where it can."""
+        if self.embedding == 0 or self.objective == "adaptive-softmax":
+            return "one-hot inputs and the adaptive softmax take in no new words"
+        return ""
+
     def wants(self) -> Mapping[str, Want]:
         """The training text, held-out text to choose the best weights by, and a vocabulary."""
         return wants_text(self.min_count, self.max_size)
@@ -271,9 +278,12 @@ class Rnnlm(nn.Module):
         """The layers, and all rows of the entries that a base knows, the reserved included.
 
         The output bias of a new word stays at its log frequency, as of a model not trained.
+
+        Raises:
+            ValueError: see ``Config.fixed``.
         """
-        if self.C is None or isinstance(self.output, AdaptiveOutput):
-            raise ValueError("one-hot inputs and the adaptive softmax cannot take in new words")
+        if self.config.fixed:
+            raise ValueError(self.config.fixed)
         places = known_rows(self.vocabulary, base.vocabulary)
         theirs = dict(base.named_parameters())
         with torch.no_grad():

@@ -107,7 +107,8 @@ def read_batches(
         directions: the same text, in one direction or in both.
         layout: how it is cut.
         size: windows in a batch of all ranks.
-        last: only so many steps at the end of each sequence of a batch are predicted; 0 for all.
+        last: only so many steps at the end of each sequence of a batch are predicted; 0 for all. Of
+            held-out text in overlapping windows then each is predicted once, by the first of them.
         plan: the part.
 
     Returns:
@@ -129,6 +130,9 @@ def read_batches(
             inputs, targets = text.at(index)
             if last:
                 targets[:-last] = NONE
+            elif isinstance(layout, Windows) and plan.role == "heldout":
+                # What the window before has predicted: each example counts once.
+                targets[: max(0, layout.steps - layout.stride), windows > 0] = NONE
             found += [torch.from_numpy(inputs), torch.from_numpy(targets)]
         yield tuple(found)
 

@@ -225,7 +225,10 @@ class SpellingLm(nn.Module):
         """The summed negative log-likelihood of a batch."""
         distinct, rows, predicted, places, asked = batch
         dropout = self.config.dropout if self.training else 0.0
-        x = F.dropout(F.embedding(places, self.embed(rows, dropout)), dropout)
+        encoded = self.embed(rows, dropout)
+        # The gradients of a frequent word are many, and are added up in the type of this.
+        exact = encoded.to(torch.promote_types(encoded.dtype, torch.float32))
+        x = F.dropout(F.embedding(places, exact), dropout)
         state = carried or self.stack.start(places.shape[1])
         states, state = self.stack(x, state, distinct[places] != START, dropout)
         real = asked != NONE

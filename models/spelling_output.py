@@ -38,8 +38,9 @@ from models.vocabulary import EOS
 STOP = MARKS[EOS]
 """The end of a sentence as a character: it is first, and ends the word that it is."""
 NONE = -1
-AT_ONCE = 512
-"""Words that are spelt side by side, such of like length."""
+LETTERS = 1 << 13
+"""Letters that are spelt side by side, of words of like length: one long word must not make a
+thousand others as long as itself."""
 
 
 class SpellingOutput(nn.Module):
@@ -191,11 +192,13 @@ def spelt_out(characters: Characters, word: Sequence[int]) -> str | None:
 
 def _pieces(words: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """(N, L) words in pieces of like length: their rows, and they as (L', N')."""
-    sizes = (words != NONE).sum(1)
-    order = torch.argsort(sizes)
-    for first in range(0, len(words), AT_ONCE):
-        rows = order[first : first + AT_ONCE]
-        yield rows, words[rows][:, : int(sizes[rows[-1]])].t()
+    order = torch.argsort((words != NONE).sum(1), descending=True)
+    sizes, first = (words != NONE).sum(1)[order].tolist() or [0], 0
+    # No words at all are a piece too: a batch that predicts nothing still reaches every weight.
+    while first < len(sizes):
+        rows = order[first : first + max(1, LETTERS // max(1, sizes[first]))]
+        yield rows, words[rows][:, : sizes[first]].t()
+        first += max(1, len(rows))
 
 
 def _draw(

@@ -61,7 +61,9 @@ class FoundRate:
     def to_json(self) -> dict[str, Any]:
         """All of it, as plain values."""
         about = {"family": self.name, "configured": self.configured}
-        said = {"suggested": self.test.suggested, "lowest": self.test.lowest}
+        fell = self.test.fell
+        suggested = self.test.suggested if fell else None
+        said = {"suggested": suggested, "fell": fell, "lowest": self.test.lowest}
         return {**about, **said, **asdict(self.test), "picture": self.picture}
 
 
@@ -115,7 +117,7 @@ def find_rate_for(
                 highest=rates.highest,
                 steps=rates.steps,
                 threads=settings.resources.threads,
-                gpus=settings.resources.gpus,
+                gpus=settings.gpus,
                 progress=partial(watch.advance, DOING),
             )
     if picture is not None:

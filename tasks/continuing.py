@@ -25,7 +25,7 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 from models.families import FamilyConfig, StoredConfig
-from models.family import Family, GrowingFamily, with_article
+from models.family import Family, GrowingFamily, MayBeFixed, with_article
 from tasks.artifacts import Artifact, Manifest, Stats, canonical_json, recipe_of
 from tasks.corpus import CorpusConfig
 from tasks.errors import ConfigError
@@ -179,10 +179,17 @@ def continued(config: FamilyConfig, base: Base, where: str) -> FamilyConfig:
                 remedy="leave it out",
             )
     try:
-        return dataclasses.replace(config, **kept)
+        found = dataclasses.replace(config, **kept)
     except ValueError as error:
         problem = f"{error} (what shapes the vectors is as in {base.reference})"
         raise ConfigError(problem, where=where) from None
+    if isinstance(found, MayBeFixed) and found.fixed:
+        raise ConfigError(
+            f"training cannot go on from {base.reference}: {found.fixed}",
+            where=where,
+            remedy="train it on both texts",
+        )
+    return found
 
 
 def check_bases(

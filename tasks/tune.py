@@ -37,7 +37,10 @@ class Tune:
 
 
 def tune(context: Context, readers: Mapping[str, Reader], params: Tune) -> Stats:
-    """Train the language model that begins as the input ``blend``, and write it."""
+    """Train the language model that begins as the input ``blend``, and write it.
+
+    It trains in one process: workers would build the model anew, which begins as no blend.
+    """
     inputs = read_inputs(params.family, readers)
     check_room(params.family, "tune", len(inputs.vocabulary()))
     model = params.family.build(inputs, seed=params.seed)

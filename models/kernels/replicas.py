@@ -12,8 +12,8 @@ averaged where it is the same, as workers do, CBOW's loss on held-out text was 1
 All copies are brought together every time. When only some of them were, and the others ever more
 seldom, hierarchical softmax with two threads answered 8.3 to 8.5 % of the Google analogies, where
 one thread had 9.5 %, two without copies 9.7 to 9.9 %; as it is now, two threads answer as many as
-one, and the loss on held-out text of CBOW and skip-gram is within 0.03 % of that of one (7 M words
-of novels, one epoch, d = 100).
+one, and CBOW's loss on held-out text is within 0.03 % of that of one (7 M words of novels, one
+epoch, d = 100).
 
 Numba's cache compares the time of the file that holds the compiled function, not of this one: after
 a change here, touch the kernels that use it.

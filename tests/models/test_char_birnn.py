@@ -97,6 +97,9 @@ def test_what_stands_behind_a_mask_is_never_seen_and_only_it_is_scored() -> None
         words = ["wal" + hidden + "ed"]
         nats.append(model.restored(words[0], place))
     np.testing.assert_array_equal(nats[0], nats[1])
+    for outside in (-1, 6):
+        with pytest.raises(ValueError, match="from place 0 to 5"):
+            model.restored("walked", outside)
     assert np.exp(nats[0]).sum() == pytest.approx(1)
     masked, targets = ids.clone(), torch.full_like(ids, -1)
     masked[place + 1, 0], targets[place + 1, 0] = (

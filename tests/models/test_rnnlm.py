@@ -13,7 +13,7 @@ from torch import nn
 from models.family import Inputs, Plan
 from models.output import AdaptiveOutput
 from models.rnnlm import Config, Rnnlm
-from models.streams import Windows
+from models.streams import NONE, Windows
 from models.text import Sentences, Tokens
 from models.vocabulary import LM_RESERVED
 from tests.models.test_nplm import SENTENCES, inputs
@@ -179,6 +179,20 @@ def test_windows_predict_the_last_word_from_zeros() -> None:
         hidden, _ = model.read(torch.tensor(words)[:, None], model.start(1))
         expected -= model.log_probs(hidden[-1])[0, int(line[at + 5])].item()
     assert total == pytest.approx(expected, abs=1e-9)
+
+
+def test_held_out_words_in_overlapping_windows_count_once() -> None:
+    given = inputs()
+    model = built(replace(SMALL, stride=3, steps=5, batch_size=4), given)
+    (text,) = given.tokens("heldout").under(model.vocabulary)
+    line = np.insert(text.ids, text.starts[1:], 2)
+    asked = list[int]()
+    for batch in model.batches(given, Plan(1, role="heldout")):
+        targets = batch[1].numpy()
+        for window in range(targets.shape[1]):
+            asked += targets[targets[:, window] != NONE, window].tolist()
+    last = 3 * len(Windows(len(line), 5, 3)) + 3
+    assert asked == line[1:last].tolist()
 
 
 def test_one_hot_words_are_embedded_by_the_first_layer() -> None:

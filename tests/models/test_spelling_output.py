@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from models import spelling_output
 from models.characters import BEGIN, END, RESERVED, UNKNOWN, Characters
 from models.spelling_output import NONE, STOP, SpellingOutput, spelt_out, targets
 
@@ -71,7 +72,22 @@ def test_the_loss_is_the_sum_and_company_does_not_matter() -> None:
     assert torch.isfinite(together).all()
     loss = output.loss(hidden, targets(AB, words))
     assert float(loss) == pytest.approx(-float(together.sum()), rel=1e-12)
-    assert float(output.loss(hidden[:0], targets(AB, []))) == 0
+    nothing = output.loss(hidden[:0], targets(AB, []))
+    nothing.backward()  # type: ignore[no-untyped-call]
+    assert float(nothing) == 0
+    assert all(parameter.grad is not None for parameter in output.parameters())
+
+
+def test_a_long_word_does_not_make_others_as_long_as_itself() -> None:
+    words = targets(AB, ["ab"] * 3000 + ["b" * 300] + ["aba"] * 40)
+    met = list[int]()
+    for rows, letters in spelling_output._pieces(words):
+        assert letters.shape[1] == len(rows)
+        assert letters.numel() <= spelling_output.LETTERS
+        assert letters.shape[0] in (3, 4, 301)
+        met += rows.tolist()
+    assert sorted(met) == list(range(3041))
+    assert sum(letters.numel() for _, letters in spelling_output._pieces(words)) < 5 * 301 * 30
 
 
 def test_gradients_are_those_of_the_loss() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import glove, ngram, nplm, ppmi, word2vec
+from models import glove, ngram, nplm, ppmi, rnnlm, word2vec
 from models.vocabulary import LM_RESERVED, Vocabulary, grown
 from tasks.artifacts import Artifact
 from tasks.continuing import Base, check_bases, check_text, continued, find_base, learnt_by
@@ -116,6 +116,14 @@ def test_a_base_that_was_deleted_is_refused(store: Store, tracking_uri: str) -> 
 def test_counts_do_not_go_on(family: Any) -> None:
     with pytest.raises(ConfigError, match=r"families\.x: .*counts.*\n.*both texts"):
         continued(family, base_of(family), "families.x")
+
+
+@pytest.mark.parametrize("setting", [{"embedding": 0}, {"objective": "adaptive-softmax"}])
+def test_a_base_that_takes_in_no_new_words_is_refused_before_anything_is_read(
+    setting: dict[str, Any],
+) -> None:
+    with pytest.raises(ConfigError, match=r"families\.x: .*no new words.*\n.*both texts"):
+        continued(rnnlm.Config(), base_of(rnnlm.Config(**setting)), "families.x")
 
 
 def test_a_base_of_another_family_is_refused() -> None:
