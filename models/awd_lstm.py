@@ -142,8 +142,8 @@ class Config:
         int,
         Field(
             ge=0,
-            description="Weights are averaged once the held-out loss is no better than it was this "
-            "many epochs before; 0: never",
+            description="Weights are averaged once the held-out loss is above the best of those "
+            "before the last this many epochs; 0: never, nor without held-out text",
         ),
     ] = 0
     learning_rate: LearningRate = 3e-3

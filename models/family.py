@@ -347,7 +347,7 @@ class Schedule:
         betas: of AdamW.
         warmup: the share of all steps in which the rate rises.
         start: the share of ``learning_rate`` from which it rises.
-        floor: the share of ``learning_rate`` to which it falls by the last step.
+        floor: the share of ``learning_rate`` to which it falls by the end of the last step.
         shape: of the rise and the fall. A linear one with ``start`` and ``floor`` of 1 / 32 is the
             slanted triangle of Howard and Ruder (2018), a cosine about the one cycle of Smith
             (2018), whose momentum turns as well.

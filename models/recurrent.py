@@ -2,7 +2,7 @@
 
 With ``x`` the input of a step, ``h`` the state before it, ``*`` the product element by element::
 
-    Elman (1990)          h' = tanh(W x + U h + b)
+    Elman (1990), by tanh h' = tanh(W x + U h + b)
 
     LSTM (Hochreiter and Schmidhuber 1997; with the forget gate of Gers et al. 2000)
                           i, f, o = sigmoid(W x + U h + b)    g = tanh(W x + U h + b)
@@ -211,7 +211,8 @@ class _Lstm(torch.autograd.Function):
 
     What autograd would keep as a graph of some twenty operations a step is a few arrays here, and
     the gradient of U is one product over all steps. Between the products a compiled kernel goes
-    over the elements once in training, where there is one; else torch does, with the same results.
+    over the elements once in training, where there is one; else torch does, which agrees to the
+    last bits.
     """
 
     @staticmethod

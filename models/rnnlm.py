@@ -17,8 +17,8 @@ unit: a document or a sentence (``boundary``).
 Units are what the corpus was cut into, words or characters.
 
 Deviations: the biases of the output start at the log frequencies of the words; ``<s>`` is never
-predicted. A forward model scores texts left to right, a backward one right to left; one of both
-scores with its forward half.
+predicted; Elman's layer has tanh where Mikolov et al. had the sigmoid. A forward model scores texts
+left to right, a backward one right to left; one of both scores with its forward half.
 
 Shapes: ``T`` steps, ``B`` streams, ``E`` embedding, ``H`` units, ``V`` vocabulary.
 """

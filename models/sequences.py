@@ -62,7 +62,7 @@ class Sequences:
     def at(self, index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Inputs and targets, of the shape of ``index``; ``<s>`` and ``NONE`` where it is ``NONE``.
 
-        An input is ``<s>`` exactly where a unit begins.
+        An input is ``<s>`` where a unit begins, and where nothing is read.
         """
         places, inputs = index[index != NONE], np.full(index.shape, START, np.int64)
         targets = np.full(index.shape, NONE, np.int64)

@@ -26,7 +26,8 @@ from models.text import Tokens
 NONE = -1
 """Where a stream has no example any more."""
 HALVED, SPREAD = 0.05, 5 / 70
-"""The share of batches around half of the length, and the standard deviation (the paper's)."""
+"""The share of batches around half of the length, and the standard deviation, also around the half,
+as a share of the whole length: 5 steps of 70, as published."""
 
 
 @dataclass(frozen=True)
