@@ -350,7 +350,7 @@ class Rnnlm(nn.Module):
     def forward(self, batch: Batch, *carried: Tensor) -> StepOutput:
         """The summed objective of a batch, over both directions if there are two."""
         n, dropout = len(self.config.directions), self.config.dropout if self.training else 0.0
-        objective, scored, after = torch.zeros(()), 0, list[Tensor]()
+        losses, scored, after = list[Tensor](), 0, list[Tensor]()
         for i in range(n):
             stack, (inputs, targets) = self._stack(i), batch[2 * i : 2 * i + 2]
             size = len(carried) // n
@@ -359,11 +359,11 @@ class Rnnlm(nn.Module):
             states, state = stack(x, state, inputs != START, dropout)
             asked = targets >= 0
             drawn = batch[2 * n + 3 * i : 2 * n + 3 * i + 3]
-            loss = self._loss(states[-1][asked], targets[asked], drawn)
-            objective = loss if i == 0 else objective + loss
+            losses.append(self._loss(states[-1][asked], targets[asked], drawn))
             scored += int(asked.sum())
             if not self.config.stride:
                 after += [part.detach() for part in state]
+        objective = torch.stack(losses).sum()
         return StepOutput(objective, objective.detach(), scored, tuple(after))
 
     def _loss(self, hidden: Tensor, targets: Tensor, drawn: Batch) -> Tensor:
