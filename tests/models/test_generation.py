@@ -127,7 +127,8 @@ def test_a_decoder_and_a_score_are_of_one_model(model: LanguageModel) -> None:
     for row, text in enumerate(["the river turns a", "turns a", "a b c d e turns a"]):
         for word in ("cat", "!"):
             scored = model.log_prob(prefixes(model, f"{text} {word}"))[-2]
-            assert after[row, model.vocabulary.id(word)] == pytest.approx(scored, abs=1e-9)
+            # What n-grams are scored by is float32.
+            assert after[row, model.vocabulary.id(word)] == pytest.approx(scored, abs=1e-6)
 
 
 def test_a_text_is_scored_as_the_model_scores_it(model: LanguageModel) -> None:
@@ -137,7 +138,7 @@ def test_a_text_is_scored_as_the_model_scores_it(model: LanguageModel) -> None:
         line = Sentences(ids, np.array([0, len(ids)]), np.array([0, 1]))
         scores = model.log_prob(line)[2:]
         expected = scores if found.ended else scores[:-1]
-        assert found.log_prob == pytest.approx(float(expected.sum()), abs=1e-8)
+        assert found.log_prob == pytest.approx(float(expected.sum()), abs=1e-5)
         assert found.ended or len(found.ids) == 12
 
 
