@@ -71,9 +71,8 @@ def fill(
         at = _home(scattered, width, n_slots)
         while slots[at, 0] != 0:
             at += _ONE
-        if at >= np.uint64(
-            len(slots) - 2 * LINE
-        ):  # the last slots stay empty, so that searches end
+        # The last slots stay empty, so that searches end.
+        if at >= np.uint64(len(slots) - 2 * LINE):
             return len(slots)
         slots[at, 0] = (scattered << _HALF) | np.uint64(i + n_words)
         logs[at, 2] = np.log(probabilities[i + n_words])

@@ -33,8 +33,8 @@ from models.kernels.lanes import Matrix, aligned, compiled, fetch_to_write
 
 BUSY = 256
 """Rows of a table that each thread copies; what they save has to pay for bringing them together.
-Millions of words a second with two threads, by copies, in one run (brought together after 2,048
-centres; d = 100, one cache for both threads; one thread alone: 4.2, 3.4 and 1.3)::
+Millions of words a second with two threads, by copies, a line in one run (brought together after
+2,048 centres; d = 100, one cache for both threads; one thread alone: 4.2, 3.4 and 1.3)::
 
                             0     64    128    256    512   1,024
     CBOW                   6.0                 7.3    6.9    6.1
