@@ -93,7 +93,7 @@ def narrowed(log_probs: NDArray[np.float64], how: Sampling, unknown: int) -> NDA
         log_probs[:, unknown] = -np.inf
     highest = log_probs.max(axis=1, keepdims=True)
     if not np.isfinite(highest).all():
-        raise ValueError("the model holds nothing but <unk> for possible here")
+        raise ValueError("the model holds nothing but <unk> for possible here; allow it")
     if how.temperature == 0:
         best = np.zeros_like(log_probs)
         best[np.arange(len(best)), log_probs.argmax(axis=1)] = 1.0

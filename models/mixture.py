@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from models.awd_lstm import Config as AwdLstmConfig
+from models.birnn import Config as BirnnConfig
 from models.blend_lm import Config as BlendLmConfig
 from models.capabilities import Decoder, LanguageModel, Predicts, ReadsBackward, ReadsOn
 from models.char_cnn import Config as CharCnnConfig
@@ -52,10 +53,11 @@ Part = (
     | AwdLstmConfig
     | CharCnnConfig
     | ElmoConfig
+    | BirnnConfig
     | BlendLmConfig
     | ImportedNgramConfig
 )
-"""The settings of whatever can be mixed."""
+"""The settings of whatever can be mixed; of ``birnn`` only that which predicts what follows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +97,11 @@ class Config:
 
     def restore(self, vocabulary: Vocabulary, state: State) -> Mixture:
         """The mixture whose ``state`` this is."""
-        parts = []
+        parts: list[LanguageModel] = []
         for k, config in enumerate(self.parts):
-            parts.append(config.restore(vocabulary, state_of_part(state, k)))
+            part = config.restore(vocabulary, state_of_part(state, k))
+            assert isinstance(part, LanguageModel)  # a birnn may be none, and is not mixed then
+            parts.append(part)
         return Mixture(self, vocabulary, parts)
 
 

@@ -92,7 +92,7 @@ class Config:
         int, Field(ge=1, le=100, description="Katz: counts above it are not discounted")
     ] = 5
     k: Annotated[
-        float, Field(gt=0, allow_inf_nan=False, description="add-k: what is added to every count")
+        float, Field(ge=1e-9, le=1e9, description="add-k: what is added to every count")
     ] = 1.0
     buckets: Annotated[
         Literal["average-count", "count"],

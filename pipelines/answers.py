@@ -19,7 +19,7 @@ from models.tables import Choice
 from models.vectors import Method
 from models.word_vectors import UnknownWord
 from pipelines.cli_common import UNFOLDED
-from tasks.errors import InputError
+from tasks.errors import InputError, not_utf8
 from tasks.evaluation.forgetting import NEIGHBOURS, Change
 from tasks.questions import approximate_word_vectors, unknown_word, word_vectors
 from tasks.registry import OpenedModel, Version
@@ -149,9 +149,7 @@ def from_stdin() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"not UTF-8 at byte {error.start}", where="-", remedy="convert it to UTF-8"
-        ) from None
+        raise InputError(not_utf8(error), where="-", remedy="convert it to UTF-8") from None
 
 
 @contextmanager

@@ -286,8 +286,11 @@ def evaluate(
         ),
     ] = None,
     order: Annotated[
-        int, typer.Option(min=2, help="Of the n-grams that such a context and its word make")
-    ] = 3,
+        int | None,
+        typer.Option(
+            min=2, help="Of the n-grams that such a context and its word make", show_default="3"
+        ),
+    ] = None,
     split: Annotated[
         list[str] | None,
         typer.Option("--split", metavar="SPLIT", help="Of their corpus, valid or test"),
@@ -307,6 +310,8 @@ def evaluate(
         )
     if seen_in and not text:
         raise typer.BadParameter("--seen-in parts the words of a --text; give one")
+    if order and not seen_in:
+        raise typer.BadParameter("--order is of the contexts of --seen-in; give it")
     settings, console = begin(verbose)
     from pipelines.console import Watch
 
@@ -328,7 +333,7 @@ def evaluate(
             restrict,
             lambda done, total, unit: watch.advance("evaluate", done, total, unit),
             seen_in=seen_in,
-            order=order,
+            order=order or 3,
             splits=split or (),
             store=Store(settings.store, settings.home / "cache"),
         )

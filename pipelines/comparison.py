@@ -15,7 +15,7 @@ from rich.text import Text
 
 from models.capabilities import Scores
 from models.family import Progress
-from tasks.errors import ConfigError
+from tasks.errors import ConfigError, InputError
 from tasks.evaluation import Score, evaluate_files
 from tasks.evaluation.by_sentence import (
     SentenceScores,
@@ -167,6 +167,8 @@ def _by_context(
     first, models = opened[0], {one.reference: one.model for one in opened}
     scoring = {name: model for name, model in models.items() if isinstance(model, Scores)}
     train, _ = read_text(seen_in, first.text)
+    if train.n_tokens == 0:
+        raise InputError("there is no text in it", where=str(seen_in), remedy="name another")
     return {
         path.name.partition(".")[0]: by_context(
             scoring, first.model.vocabulary, train, read_text(path, first.text)[0], order, progress

@@ -111,7 +111,12 @@ def _odd_smoothing(config: RunConfig) -> Iterator[tuple[Key, str, str]]:
 
 def _odd_mixtures(config: RunConfig) -> Iterator[tuple[Key, str, str]]:
     """What no mixture can be of: it would be found out when all the training is done."""
-    scoring = [name for name, family in config.families.items() if isinstance(family, Part)]
+    scoring = [
+        name
+        for name, family in config.families.items()
+        if isinstance(family, Part)
+        and not (family.family == "birnn" and family.objective == "mask")
+    ]
     for name, mixed in config.mixtures.items():
         here: Key = ("mixtures", name)
         if name in config.families:

@@ -43,6 +43,9 @@ def show_result(
             out.print(
                 f"{trained.promotion.name} did not become champion: {reasons}", style="yellow"
             )
+    for row in result.rows:
+        if warning := row.training.get("warning"):
+            out.print(f"{row.name}: {warning}", style="yellow", highlight=False, markup=False)
     reused = sum(outcome.reused for outcome in result.outcomes)
     out.print(f"{span(result.seconds)}, {reused} of {len(result.outcomes)} steps reused")
     if plan:

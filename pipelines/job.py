@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -22,6 +23,7 @@ from tasks.artifacts import Artifact
 from tasks.card import CARD_JSON, CARD_MARKDOWN, log_card, with_card
 from tasks.continuing import Base, check_bases, continued, find_base, learnt_by
 from tasks.corpus import Corpus, build_corpus
+from tasks.errors import LexloomError
 from tasks.evaluation import check_sets, evaluate_model, read_clusters, read_neighbours, read_scores
 from tasks.evaluation.compare import spreads
 from tasks.evaluation.forgetting import measure_forgetting, read_change
@@ -212,15 +214,16 @@ class Job:
             labels=tags,
         )
         inputs, params = self.training(corpus, name)
-        model = self.runner.run(
-            TRAIN,
-            inputs,
-            params,
-            label=name,
-            resources=resources,
-            # A distributed training starts Ray workers itself.
-            in_driver=resources.workers > 1,
-        )
+        with _located(f"families.{name}", f"families.{family.family}"):
+            model = self.runner.run(
+                TRAIN,
+                inputs,
+                params,
+                label=name,
+                resources=resources,
+                # A distributed training starts Ray workers itself.
+                in_driver=resources.workers > 1,
+            )
         outcome = self.runner.outcomes[-1]
         scores = evaluate_model(self.runner, model, corpus, config.evaluation, name)
         forgotten = self.forgotten(model, name)
@@ -237,13 +240,14 @@ class Job:
         """A mixture of models that have been trained: weights, scores, registration, gate."""
         mixed = self.config.mixtures[name]
         models = {one.name: one.model for one in trained}
-        model = mix_models(
-            self.runner,
-            {part: models[part] for part in mixed.parts},
-            weights=mixed.weights,
-            heldout=corpus.tokens["valid"],
-            label=name,
-        )
+        with _located(f"mixtures.{name}", "mixture"):
+            model = mix_models(
+                self.runner,
+                {part: models[part] for part in mixed.parts},
+                weights=mixed.weights,
+                heldout=corpus.tokens["valid"],
+                label=name,
+            )
         outcome = self.runner.outcomes[-1]
         scores = evaluate_model(self.runner, model, corpus, self.config.evaluation, name)
         tags = self.tags(corpus, name)
@@ -346,3 +350,23 @@ def git_commit() -> str:
 
     commit = git("rev-parse", "HEAD")
     return commit + ("+" if commit and git("status", "--porcelain", "-uno") else "")
+
+
+@contextmanager
+def _located(place: str, known_as: str) -> Iterator[None]:
+    """Errors name a place in the recipe: a step knows its family, and not what the recipe calls it.
+
+    Args:
+        place: such as "families.mine".
+        known_as: what the step calls it, such as "families.ngram".
+    """
+    try:
+        yield
+    except LexloomError as error:
+        if error.where.startswith(place):
+            raise
+        if error.where.startswith(known_as):
+            where = place + error.where.removeprefix(known_as)
+        else:
+            where = f"{place}: {error.where}" if error.where else place
+        raise type(error)(error.problem, where=where, remedy=error.remedy) from error

@@ -22,6 +22,13 @@ class LexloomError(Exception):
         return _rebuild, (type(self), self.problem, self.where, self.remedy)
 
 
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """Where in a text that was decoded whole; lines and their bytes count from 1."""
+    before = bytes(error.object[: error.start])
+    line, byte = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+    return f"not UTF-8 in line {line} at byte {byte}"
+
+
 def _rebuild(kind: type[LexloomError], problem: str, where: str, remedy: str) -> LexloomError:
     return kind(problem, where=where, remedy=remedy)
 

@@ -94,7 +94,7 @@ def _named(path: str) -> list[Path]:
     if literal.exists():
         raise InputError("this is no regular file", where=path, remedy="pipe it in: name it -")
     if not glob.has_magic(path):
-        raise InputError("there is no such file", where=path)
+        raise InputError("there is no such file", where=path, remedy="name one that is there")
     files = (Path(name) for name in glob.glob(str(literal), recursive=True))
     matches = sorted((file for file in files if file.is_file()), key=Path.as_posix)
     if not matches:

@@ -104,7 +104,8 @@ def _opened(path: str) -> Iterator[BinaryIO]:
         with fsspec.open(path, "rb", compression="infer") as file:
             yield file
     except FileNotFoundError:
-        raise InputError("there is no such file", where=path) from None
+        remedy = "name one that is there"
+        raise InputError("there is no such file", where=path, remedy=remedy) from None
     except IsADirectoryError:
         raise InputError("this is a folder", where=path, remedy="name the files in it") from None
     except (EOFError, zlib.error, lzma.LZMAError, ValueError) as error:

@@ -191,7 +191,9 @@ def show(value: float | None, unit: str) -> str:
         return "undefined"
     if unit == "accuracy":
         return f"{value:.1%}" if value >= 0.001 or value == 0 else f"{value:.3%}"
-    return f"{value:,.1f}" if unit.endswith("perplexity") else f"{value:.3f}"
+    if not unit.endswith("perplexity"):
+        return f"{value:.3f}"
+    return f"{value:,.1f}" if value < 1e9 else f"{value:.1e}"
 
 
 def shown_range(interval: Sequence[float] | None, unit: str) -> str:

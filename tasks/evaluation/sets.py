@@ -20,7 +20,7 @@ import numpy as np
 
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import Vocabulary
-from tasks.errors import InputError
+from tasks.errors import InputError, not_utf8
 from tasks.models import TextPipeline
 
 BLOCK = 100_000
@@ -323,7 +323,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
-        problem, remedy = f"not UTF-8 at byte {error.start}", "convert it to UTF-8"
+        problem, remedy = not_utf8(error), "convert it to UTF-8"
     except OSError as error:
         problem, remedy = f"cannot be read: {error.strerror}", ""
     raise InputError(problem, where=str(path), remedy=remedy)

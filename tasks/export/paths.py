@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from models.capabilities import ClassesWords
 from models.clustering import LENGTHS, prefixes
 from models.family import Model
-from tasks.errors import InputError
+from tasks.errors import InputError, not_utf8
 from tasks.export.aside import written_aside
 
 _PATH, _COUNT = re.compile("[01]+"), re.compile("[0-9]+")
@@ -60,7 +60,7 @@ def read_paths(path: Path) -> dict[str, tuple[str, int]]:
         ) from None
     except UnicodeDecodeError as error:
         raise InputError(
-            f"this is not UTF-8 at byte {error.start}",
+            not_utf8(error),
             where=str(path),
             remedy="convert it to UTF-8",
         ) from None

@@ -35,6 +35,9 @@ UNK_LOG10 = -100.0
 HIGHEST_WEIGHT = 100.0
 """The highest log10 of a back-off weight that is read; what it is applied to is no less likely
 than ``UNK_LOG10``, and a few of them in turn stay below infinity."""
+LOWEST = -300.0
+"""The lowest log10 that is read, but for that of the probability 0: below 1e-308 there is no
+number."""
 HIGHEST = 12
 """The highest order that is read; a header with more is taken for damaged."""
 
@@ -87,7 +90,10 @@ class _Lines:
                 line = line.removeprefix(BOM_UTF8)
             if stripped := line.strip():
                 return stripped
-        return self.fail(f"the file ends before {self.awaited}: it is cut off", "fetch it again")
+        if self.number == 0:
+            raise InputError("the file is empty", where=self.name, remedy="fetch it again")
+        problem = f"the file ends before {self.awaited}: it is cut off, or in another encoding"
+        return self.fail(problem, "fetch it again; it is text in UTF-8, its lines end in \\n")
 
     def finish(self) -> None:
         """Nothing but empty lines may follow."""
@@ -135,7 +141,7 @@ def read_arpa(file: BinaryIO, name: str) -> tuple[Vocabulary, Table, Counter[str
     lines.finish()
     assert vocabulary is not None
     table = _table(lines, vocabulary, grams, stats)
-    stats["sums_above_1"] = _sums_above_one(table)
+    stats["sums_above_1"] = _sums_above_one(lines, vocabulary, table)
     return vocabulary, table, stats
 
 
@@ -206,10 +212,15 @@ def _numbers(lines: _Lines, logs: list[bytes], numbers: list[int]) -> NDArray[np
                 lines.fail(f"{_shown(log)} is no number", line=numbers[i // 2])
         raise
     # A weight may be above 1, a probability may not.
-    bad = ~(found <= [0.0, HIGHEST_WEIGHT])
+    bad = ~((found <= [0.0, HIGHEST_WEIGHT]) & ((found >= LOWEST) | np.isneginf(found)))
+    bad[:, 1] |= np.isneginf(found[:, 1])
     for row, column in np.argwhere(bad)[:1]:
+        number = found[row, column]
         what = ("log10 of a probability", "log10 of a back-off weight")[column]
-        lines.fail(f"{found[row, column]:g} is no {what}", line=numbers[row])
+        if -np.inf < number < LOWEST:
+            problem = f"{number:g} is lower than any {what} that is read, which is {LOWEST:g}"
+            lines.fail(problem, "write -99 for what is impossible", numbers[row])
+        lines.fail(f"{number:g} is no {what}", line=numbers[row])
     return found
 
 
@@ -329,21 +340,32 @@ def _is_number(log: bytes) -> bool:
     return b"_" not in log
 
 
-def _sums_above_one(table: Table) -> int:
-    """After how many of some contexts, the empty one among them, more than 1 is given away."""
+def _sums_above_one(lines: _Lines, vocabulary: Vocabulary, table: Table) -> int:
+    """After how many of some contexts, the empty one among them, more than 1 is given away.
+
+    A single word that gets more than 1 is an error: no text with it could be scored.
+    """
     n_words, above = int(table.sizes[0]), 0
     contexts = [np.zeros(0, np.int64)]
     for k in range(1, table.order):
         here = table.numbers(k)
-        tried = np.linspace(here.start, here.stop - 1, min(TRIED, here.stop - here.start))
-        for number in np.unique(tried.astype(np.int64)).tolist():
+        spread = np.linspace(here.start, here.stop - 1, min(TRIED, here.stop - here.start))
+        high = here.start + np.argsort(table.weights[here.start : here.stop])[-TRIED:]
+        for number in np.union1d(spread.astype(np.int64), high).tolist():
             words = []
             while number >= n_words:
                 number, first = divmod(int(table.keys[number - n_words]), n_words)
                 words.append(first)
             contexts.append(np.array([*words, number]))
     for context in contexts:
-        above += bool(table.next_words(context).sum() > 1 + SLACK)
+        given = table.next_words(context)
+        above += bool(given.sum() > 1 + SLACK)
+        if given.max() > 1 + SLACK:
+            said = " ".join(vocabulary.entries[word] for word in context[::-1])
+            word = vocabulary.entries[int(given.argmax())]
+            problem = f"after {said!r} the word {word!r} has a probability of {given.max():.2g}"
+            problem += ": the back-off weight there is too high"
+            raise InputError(problem, where=lines.name, remedy=MEND)
     return above
 
 

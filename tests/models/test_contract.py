@@ -30,6 +30,7 @@ from models import (
     elmo,
     fasttext,
     glove,
+    mixture,
     ngram,
     nplm,
     ppmi,
@@ -43,6 +44,7 @@ from models.capabilities import (
     EmbedsWords,
     FillsIn,
     Grows,
+    LanguageModel,
     Predicts,
     Scores,
 )
@@ -65,6 +67,7 @@ from tasks.artifacts import Artifact, recipe_of
 from tasks.corpus import Corpus, CorpusConfig, build_corpus
 from tasks.errors import TrainingError
 from tasks.evaluation import EvaluationConfig, evaluate_model, read_neighbours, read_scores
+from tasks.mix import blend
 from tasks.models import TextPipeline, capabilities, read_capabilities, read_model
 from tasks.prepare import prepare
 from tasks.runner import Runner
@@ -580,6 +583,19 @@ def test_probabilities_sum_to_one_in_any_context(row: Row, world: World) -> None
         end = model.log_prob(Sentences.of(model.vocabulary, [context]))[-1]
         total = np.exp(scores[:, len(context)]).sum() + np.exp(end)
         assert total == pytest.approx(1, abs=1e-6), context
+
+
+@closed
+def test_it_can_be_a_part_of_a_mixture(row: Row, world: World) -> None:
+    model = world.model(row)
+    assert isinstance(model, LanguageModel)
+    half = blend([model, model], (0.5, 0.5), ("one", "other"), ("1", "2"))
+    settings = TypeAdapter(mixture.Config).dump_json(half.config)
+    again = (
+        TypeAdapter(mixture.Config).validate_json(settings).restore(model.vocabulary, half.state())
+    )
+    said = Sentences.of(model.vocabulary, [["the", "king", "sees"], [UNSEEN], []])
+    np.testing.assert_allclose(again.log_prob(said), model.log_prob(said), rtol=1e-9)
 
 
 @closed

@@ -44,7 +44,7 @@ def test_what_is_not_utf8_or_has_endless_fields_is_refused(
 ) -> None:
     path = tmp_path / "set.txt"
     path.write_bytes(b"caf\xe9 b 1\n")
-    with pytest.raises(InputError, match="not UTF-8 at byte 3"):
+    with pytest.raises(InputError, match="not UTF-8 in line 1 at byte 4"):
         read(path)
     path.write_text('"' + "a" * 200_000, "utf-8")
     with pytest.raises(InputError):

@@ -181,7 +181,7 @@ def test_a_file_without_pairs_is_an_error_with_an_example(tmp_path: Path, text: 
 def test_a_file_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "pairs"
     path.write_bytes(b"caf\xe9\tb\t1\n")
-    with pytest.raises(InputError, match="not UTF-8 at byte 3"):
+    with pytest.raises(InputError, match="not UTF-8 in line 1 at byte 4"):
         read_pairs(path)
 
 

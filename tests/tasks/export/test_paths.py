@@ -72,7 +72,7 @@ def test_files_that_are_no_text_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         read_paths(tmp_path / "nothing")
     (tmp_path / "bytes").write_bytes(b"01\t\xff\t3\n")
-    with pytest.raises(InputError, match="not UTF-8 at byte 3"):
+    with pytest.raises(InputError, match="not UTF-8 in line 1 at byte 4"):
         read_paths(tmp_path / "bytes")
     (tmp_path / "empty").write_bytes(b"")
     assert read_paths(tmp_path / "empty") == {}

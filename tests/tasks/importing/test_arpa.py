@@ -10,6 +10,7 @@ import kenlm
 import numpy as np
 import pytest
 
+from models import backoff
 from models.backoff import BOS
 from models.imported_ngram import Config, Model
 from models.text import Sentences
@@ -170,6 +171,9 @@ def test_what_is_not_said() -> None:
         ("-0.25", "nan", 11, "nan is no log10 of a back-off weight"),
         ("-0.25", "inf", 11, "inf is no log10 of a back-off weight"),
         ("-0.25", "500", 11, "500 is no log10 of a back-off weight"),
+        ("-0.25", "-inf", 11, "-inf is no log10 of a back-off weight"),
+        ("-0.25", "-400", 11, "-400 is lower than any log10 of a back-off weight"),
+        ("-0.5\ta", "-400\ta", 11, "-400 is lower than any log10 of a probability"),
         ("ngram 1=6\nngram 2=5\nngram 3=2\n", "ngram 1=0\n", 5, "promises no 1-grams"),
         (SMALL, "the old town", 1, "ends before .data.:"),
         ("-0.4\ta b", "-0.4x\ta b", 17, "'-0.4x' is no number"),
@@ -198,6 +202,26 @@ def test_probabilities_that_sum_to_more_than_1_are_told(tmp_path: Path) -> None:
     row = next(i for i, line in enumerate(lines) if b"\tMarta\t" in line)
     lines[row] = b"-0.01\t" + lines[row].split(b"\t", 1)[1]
     assert read_arpa(io.BytesIO(b"\n".join(lines)), "x.arpa")[2]["sums_above_1"] > 1
+
+
+def test_a_weight_that_lifts_a_word_above_1_is_refused() -> None:
+    problem = "after 'b' the word 'é' has a probability of 79: the back-off weight"
+    text = edited(("-0.6\tb\t0.125", "-0.6\tb\t2.6"), ("-0.3\tb </s>", "-0.3\tb b"))
+    with pytest.raises(InputError, match=problem):
+        read(text)
+
+
+def test_a_text_that_is_next_to_impossible_has_one_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The product of its probabilities is smaller than any float."""
+    text = edited(
+        ("-1.1\t<unk>", "-100\t<unk>"), ("a\t-0.25", "a\t-99"), ("b a\t-0.15", "b a\t-299")
+    )
+    model = read(text)[0]
+    said = Sentences.of(model.vocabulary, [["b", "a", "zebra"]])
+    expected = (-100 - 99 - 299) * np.log(10)
+    assert model.log_prob(said)[2] == pytest.approx(expected)
+    monkeypatch.setattr(backoff, "FEW", 0)
+    assert model.log_prob(said)[2] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("word", [b"\xff", b"a\xed\xa0\x80", b"a\0b"])
