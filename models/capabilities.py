@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from models.characters import Characters
 from models.family import FloatArray, Model
 from models.text import Sentences
 
@@ -42,6 +43,19 @@ class HasTables(Protocol):
 
         Widths may differ. Tables whose rows are no words, such as the inner nodes of a tree, are
         not among them.
+        """
+        ...
+
+
+@runtime_checkable
+class HasTargets(Protocol):
+    """Makes its word vectors, and keeps others of words as targets (``models.tables``)."""
+
+    def target_vectors(self) -> NDArray[np.float32] | None:
+        """(V, D) float32, a row a word in the order of ``vocabulary.words``; never copies.
+
+        D is the width of the vectors that it makes. None where what it predicts are no words, such
+        as the inner nodes of a tree.
         """
         ...
 
@@ -122,6 +136,17 @@ class ScoresBackward(Protocol):
             ValueError: it does not score backward.
         """
         ...
+
+
+@runtime_checkable
+class ReadsLetters(Protocol):
+    """Reads words by their spelling, so that it tells those apart which it cannot predict.
+
+    Attributes:
+        characters: those that it knows.
+    """
+
+    characters: Characters
 
 
 @runtime_checkable

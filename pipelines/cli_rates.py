@@ -64,7 +64,7 @@ def lr_find(
     said = (
         f"suggested: learning_rate {found.test.suggested:g}, a tenth of where the loss is lowest"
         if found.test.fell
-        else "no suggestion: the loss is lowest at the first rate; begin lower, or take more steps"
+        else "no suggestion: the loss fell by no more than chance; take more steps, or begin lower"
     )
     out().print(f"{said}; the recipe has {found.configured:g}", highlight=False)
     if target is not None:

@@ -88,7 +88,9 @@ def parse(
         raise _explain(error.errors()[0], value, source, marks) from None
     for path, problem, remedy in _odd_numbers(config.model_dump(), value):
         raise ConfigError(problem, where=place(path, source, marks), remedy=remedy)
-    for path, problem, remedy in chain(_odd_smoothing(config), _odd_mixtures(config)):
+    for path, problem, remedy in chain(
+        _odd_smoothing(config), _odd_parts(config), _odd_mixtures(config)
+    ):
         raise ConfigError(problem, where=place(path, source, marks), remedy=remedy)
     return config
 
@@ -107,6 +109,15 @@ def _odd_smoothing(config: RunConfig) -> Iterator[tuple[Key, str, str]]:
             problem = "jelinek-mercer fits its weights to held-out text, and there is none"
             remedy = "give the corpus a valid split, or take another smoothing"
             yield ("families", name, "smoothing"), problem, remedy
+
+
+def _odd_parts(config: RunConfig) -> Iterator[tuple[Key, str, str]]:
+    """Batches that are to be done in more parts than they have: some would hold nothing."""
+    for name, family in config.families.items():
+        parts, size = getattr(family, "accumulate", 1), getattr(family, "batch_size", 1)
+        if parts > size:
+            problem = f"a batch of {size} has no {parts} parts"
+            yield ("families", name, "accumulate"), problem, "lower it, or raise batch_size"
 
 
 def _odd_mixtures(config: RunConfig) -> Iterator[tuple[Key, str, str]]:

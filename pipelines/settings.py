@@ -112,8 +112,9 @@ ENVIRONMENT = {
     # The MLflow server here shows runs and models; its job runner costs half a minute of start.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    # On a fresh home the temporary server migrates its database: the default of 20 s is too short.
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    # On a fresh home the temporary server migrates its database: half a minute alone on a machine,
+    # and more than two beside work that takes all of it.
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "900",
     # On a busy machine SQLite may take longer than 10 s to get its turn.
     "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
     "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",

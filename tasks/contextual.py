@@ -134,14 +134,14 @@ class Written:
         rows: of the file.
         tokens: of the text.
         sentences: of the text.
-        width: of a vector.
+        widths: of the vectors, by layer.
         layers: the names of those that were written.
     """
 
     rows: int
     tokens: int
     sentences: int
-    width: int
+    widths: tuple[int, ...]
     layers: tuple[str, ...] = ()
 
 
@@ -157,13 +157,13 @@ def write_tokens(
     """Write the vectors of every token of a text as Parquet, whole or not at all.
 
     Columns: ``sentence`` and ``position`` (from 0), ``token`` as it is written, ``unknown``,
-    ``layer`` by its name, ``vector`` (a list of fixed size). A token has a row for each layer. The
-    metadata of the file (``lexloom``) says which model it was.
+    ``layer`` by its name, ``vector`` (a list of fixed size; of any where layers differ in width). A
+    token has a row for each layer. The metadata of the file (``lexloom``) says which model it was.
 
     Raises:
         InputError: the model has no such vectors, the text cannot be read or has no words, or the
             file cannot be written.
-        ConfigError: there is no such layer, or layers are of different widths.
+        ConfigError: there is no such layer.
     """
     model, numbers = token_model(asked), layers_of(asked, layers)
     names = tuple(model.layers[i] for i in numbers)
@@ -171,17 +171,17 @@ def write_tokens(
         (block, [model.token_vectors(block.text)[i] for i in numbers])
         for block in _progressing(blocks(asked, lines, document=document), progress)
     )
-    width = 0
+    widths: tuple[int, ...] = ()
 
     def tables() -> Iterator[pa.Table]:
-        nonlocal width
+        nonlocal widths
         for block, vectors in found:
-            width = _one_width(names, vectors)
+            widths = tuple(array.shape[1] for array in vectors)
             yield _token_rows(asked, block, names, vectors)
 
     about = {"model": asked.reference, "layers": names, "document": document}
     rows, sentences = _write(tables(), out, about)
-    return Written(rows, rows // len(names), sentences, width, names)
+    return Written(rows, rows // len(names), sentences, widths, names)
 
 
 def write_sentences(
@@ -213,7 +213,7 @@ def write_sentences(
             )
 
     rows, sentences = _write(tables(), out, {"model": asked.reference})
-    return Written(rows, tokens, sentences, width)
+    return Written(rows, tokens, sentences, (width,))
 
 
 def _write(tables: Iterator[pa.Table], out: Path, about: dict[str, Any]) -> tuple[int, int]:
@@ -243,8 +243,8 @@ def _token_rows(
     n, sizes = len(names), np.diff(block.text.starts)
     number = np.repeat(np.arange(len(sizes)), sizes)
     position = (np.arange(len(number)) - block.text.starts[:-1][number]).astype(np.int32)
-    exact = [np.asarray(array, np.float32) for array in vectors]
-    each = np.stack(exact, axis=1).reshape(len(number) * n, exact[0].shape[1])
+    side_by_side = np.concatenate([np.asarray(array, np.float32) for array in vectors], axis=1)
+    widths = [array.shape[1] for array in vectors]
     tokens = pa.array(itertools.chain.from_iterable(block.tokens), pa.string())
     unknown = block.text.ids == asked.model.vocabulary.unknown
     return pa.table(
@@ -254,7 +254,7 @@ def _token_rows(
             "token": tokens.take(pa.array(np.repeat(np.arange(len(number)), n))),
             "unknown": np.repeat(unknown, n),
             "layer": pa.array(list(names) * len(number), pa.string()),
-            "vector": _fixed(each),
+            "vector": _cut(side_by_side, widths),
         }
     )
 
@@ -264,16 +264,12 @@ def _fixed(vectors: FloatArray) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
 
 
-def _one_width(names: Sequence[str], vectors: Sequence[FloatArray]) -> int:
-    widths = [array.shape[1] for array in vectors]
-    if len(set(widths)) > 1:
-        each = ", ".join(f"{name} {width}" for name, width in zip(names, widths, strict=True))
-        raise ConfigError(
-            f"layers of different widths have no place in one column: {each}",
-            where="--layer",
-            remedy="name one layer, or some of one width",
-        )
-    return int(widths[0])
+def _cut(rows: FloatArray, widths: Sequence[int]) -> pa.Array:
+    """Vectors that lie side by side in rows, one by one: lists of fixed size if they are alike."""
+    if len(set(widths)) == 1:
+        return _fixed(rows.reshape(-1, widths[0]))
+    starts = np.append(0, np.cumsum(np.tile(widths, len(rows)))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(starts), pa.array(rows.ravel()))
 
 
 def _progressing(found: Iterator[Block], progress: Told) -> Iterator[Block]:

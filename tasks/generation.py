@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from models.capabilities import Predicts, SpellsWords
+from models.capabilities import Predicts, ReadsLetters, SpellsWords
 from models.generation import Sampling, generate
 from models.text import Sentences
+from tasks.counted import counted
 from tasks.errors import ConfigError, InputError
 from tasks.registry import OpenedModel
 from tasks.scoring import language_model
@@ -78,7 +79,8 @@ def make_texts(
             )
     if count * length > MOST:
         raise ConfigError(
-            f"{count:,} texts of up to {length:,} words are more than {MOST:,} words",
+            f"{counted(count, 'texts')} of up to {length:,} words {'is' if count == 1 else 'are'} "
+            f"more than {MOST:,} words",
             where="--count and --length",
             remedy="ask for fewer at a time, each time with another --seed",
         )
@@ -106,7 +108,8 @@ def make_texts(
         tokens = [vocabulary.entries[id_] for id_ in text.ids]
         shown = written([*first, *tokens], asked.text.tokenize)
         made.append(Made(shown, tuple(first), tuple(tokens), text.ended, text.log_prob))
-    return made, sum(word not in vocabulary for word in first)
+    by_letters = isinstance(model, ReadsLetters)
+    return made, 0 if by_letters else sum(word not in vocabulary for word in first)
 
 
 def _refuse_choice_of_words(how: Sampling, reference: str) -> None:

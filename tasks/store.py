@@ -60,7 +60,7 @@ class Store:
         try:
             text = self.files.read(f"{step}/{recipe}/{MANIFEST}")
             manifest = Manifest.from_json(text.decode())
-        except (FileNotFoundError, ValueError, TypeError, KeyError):
+        except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError):
             return None
         return manifest if all(map(self._is_there, manifest.parts)) else None
 

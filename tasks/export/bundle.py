@@ -11,8 +11,8 @@ What a module must keep to, to be bundled:
 * names are imported by themselves, ``from models.text import Sentences``, not as modules;
 * no parameter, local variable or field is called like a name that has to be renamed;
 * its top level holds imports, definitions and assignments only;
-* imports inside of functions reach for none of our modules but ``models.kernels``: kernels train,
-  and nothing that is bundled trains.
+* imports inside of functions reach for none of our modules but ``models.kernels``. They become an
+  ``ImportError``: kernels are not bundled, and a package that is called ``models`` may be anyone's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 OURS = ("models", "tasks", "pipelines")
-TRAINING_ONLY = "models.kernels"
+KERNELS = "models.kernels"
 
 
 class BundleError(ValueError):
@@ -115,7 +115,7 @@ class _Module:
 
     def _renamed(self, node: ast.stmt, names: Mapping[str, str]) -> list[str]:
         """The source of the module with the global names in a statement renamed."""
-        lines = _renamed(self.source, node, names)
+        lines = _without_kernels(_renamed(self.source, node, names), node)
         for row, old, new in self._heads(node, names):
             lines[row] = lines[row].replace(old, new, 1)
         return lines
@@ -145,6 +145,21 @@ def _renamed(source: Sequence[str], node: ast.AST, names: Mapping[str, str]) -> 
             last = first + len(inner.id.encode())
             lines[row] = lines[row][:first] + names[inner.id].encode() + lines[row][last:]
     return [line.decode() for line in lines]
+
+
+def _without_kernels(lines: list[str], node: ast.AST) -> list[str]:
+    """Lines in which a statement's imports of kernels fail, as where these are not installed."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Import | ast.ImportFrom) and _is_kernel(inner):
+            first, last = inner.lineno - 1, inner.end_lineno or inner.lineno
+            lines[first:last] = [""] * (last - first)
+            lines[first] = " " * inner.col_offset + 'raise ImportError("kernels are not served")'
+    return lines
+
+
+def _is_kernel(node: ast.Import | ast.ImportFrom) -> bool:
+    origin = (isinstance(node, ast.ImportFrom) and node.module) or node.names[0].name
+    return f"{origin}.".startswith(f"{KERNELS}.")
 
 
 def _is_text(node: ast.stmt) -> bool:
@@ -217,8 +232,7 @@ def _note_definition(module: _Module, node: ast.stmt) -> None:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Import | ast.ImportFrom):
             origin = getattr(inner, "module", None) or inner.names[0].name
-            trains = origin == TRAINING_ONLY or origin.startswith(f"{TRAINING_ONLY}.")
-            if origin.partition(".")[0] in OURS and not trains:
+            if origin.partition(".")[0] in OURS and not _is_kernel(inner):
                 raise module.fail(inner, f"import {origin} at the top of the module")
     for name in names:
         module.bound[name] = len(module.statements)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tasks.artifacts import Manifest
-from tasks.errors import TrainingError
+from tasks.errors import InputError, TrainingError
 from tasks.store import MANIFEST, Store, Writer
 
 VERSION = 3
@@ -129,11 +129,14 @@ class Checkpoints:
         self._prune(standing)
 
     def newest(self) -> Checkpoint | None:
-        """The newest checkpoint that is whole and whose best one is there, None without one."""
+        """The newest checkpoint that is whole and whose best one is too, None without one.
+
+        One whose bytes are not those that were written is removed.
+        """
         for step in reversed(self._steps()):
-            if found := self._load(step):
+            if found := self._whole(step):
                 best = found.standing.best_step
-                if best is None or self._find(best):
+                if best in (None, step) or self._whole(best):
                     return found
         return None
 
@@ -173,13 +176,24 @@ class Checkpoints:
         standing = Standing(**value)
         return Checkpoint(standing, *(reader.tensors(f"{part}.safetensors") for part in PARTS))
 
+    def _whole(self, step: int) -> Checkpoint | None:
+        try:
+            return self._load(step)
+        except InputError:
+            # Training comes to this step again, and is to write it then.
+            self._remove(step)
+            return None
+
     def _prune(self, standing: Standing) -> None:
         steps = [step for step in self._steps() if step <= standing.step]
         whole = [step for step in steps if self._find(step)]
         for step in set(steps) - {*whole[-KEPT:], standing.best_step}:
-            # The manifest goes first: what is left of a checkpoint is then no checkpoint.
-            self.store.files.remove(f"{self.folder}/{_name(step)}/{MANIFEST}")
-            self.store.files.remove(f"{self.folder}/{_name(step)}")
+            self._remove(step)
+
+    def _remove(self, step: int) -> None:
+        # The manifest goes first: what is left of a checkpoint is then no checkpoint.
+        self.store.files.remove(f"{self.folder}/{_name(step)}/{MANIFEST}")
+        self.store.files.remove(f"{self.folder}/{_name(step)}")
 
 
 def _name(step: int) -> str:

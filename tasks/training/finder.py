@@ -31,6 +31,8 @@ SMOOTHING = 0.9
 """The share of what was before in the smoothed loss: a mean of about ten steps."""
 DIVERGED = 2.0
 """It ends where the smoothed loss is so many times the lowest."""
+WINDOW = 10
+"""Steps of which the smoothed loss is a mean; that of the first ones is where chance puts it."""
 FEWEST = 20
 """Steps, at least: with fewer, the lowest loss is where chance puts it."""
 MOST = 100_000
@@ -57,13 +59,21 @@ class RangeTest:
 
     @property
     def lowest(self) -> float:
-        """The rate at the lowest smoothed loss."""
-        return self.rates[int(np.argmin(self.smoothed))]
+        """The rate at the lowest smoothed loss, from where that is a mean of ``WINDOW`` losses."""
+        first = min(WINDOW, len(self.smoothed)) - 1
+        return self.rates[first + int(np.argmin(self.smoothed[first:]))]
 
     @property
     def fell(self) -> bool:
-        """Whether the loss was ever lower than at the first rate; else nothing can be suggested."""
-        return self.lowest > self.rates[0]
+        """Whether the loss fell by more than chance; else nothing can be suggested.
+
+        By more than single losses of the first steps, where next to nothing is learnt, differ from
+        each other (their standard deviation): three times what their means do.
+        """
+        if len(self.losses) <= WINDOW:
+            return False
+        chance = float(np.std(self.losses[:WINDOW]))
+        return self.smoothed[WINDOW - 1] - min(self.smoothed[WINDOW - 1 :]) > chance
 
     @property
     def suggested(self) -> float:

@@ -81,6 +81,10 @@ WRONG = {
         GOOD.replace("x,", "x, split: {valid: 0},") + "  ngram: {smoothing: jelinek-mercer}\n",
         "families.ngram.smoothing: jelinek-mercer fits its weights to held-out text, and there",
     ),
+    "parts of nothing": (
+        GOOD + "  rnnlm: {batch_size: 4, accumulate: 5}\n",
+        "families.rnnlm.accumulate: a batch of 4 has no 5 parts",
+    ),
     "families as list": (
         GOOD.replace("  word2vec:", "  - word2vec"),
         "families: must be a mapping, not a list",

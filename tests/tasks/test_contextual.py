@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -52,7 +53,7 @@ def test_vectors_of_every_token_as_parquet(tmp_path: Path, monkeypatch: pytest.M
     model: Any = opened.model
     expected = model.token_vectors(Sentences.of(model.vocabulary, text))
     n = sum(map(len, text))
-    assert (made.rows, made.tokens, made.sentences, made.width) == (2 * n, n, 8, 8)
+    assert (made.rows, made.tokens, made.sentences, made.widths) == (2 * n, n, 8, (8, 8))
     assert told == sorted(told)
     assert told[-1] == n
     table = pq.read_table(out)
@@ -104,10 +105,21 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [p.name for p in tmp_path.iterdir()] == ["out.parquet"]
 
 
-def test_layers_that_do_not_go_together_and_models_that_have_none(tmp_path: Path) -> None:
+def test_layers_of_different_widths_are_written_one_below_the_other(tmp_path: Path) -> None:
+    out, alone = tmp_path / "out.parquet", tmp_path / "alone.parquet"
+    made = write_tokens(asked(), LINES, out, layers=["all"])
+    assert made.widths == (5, 8, 8)
+    table = pq.read_table(out)
+    assert {len(vector) for vector in table["vector"].to_pylist()} == {5, 8}
+    for layer, width in zip(made.layers, made.widths, strict=True):
+        assert write_tokens(asked(), LINES, alone, layers=[layer]).widths == (width,)
+        here = table.filter(pc.equal(table["layer"], layer))
+        assert here["vector"].to_pylist() == pq.read_table(alone)["vector"].to_pylist()
+        assert here["token"].to_pylist() == pq.read_table(alone)["token"].to_pylist()
+
+
+def test_layers_that_are_not_there_and_models_that_have_none(tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
-    with pytest.raises(ConfigError, match=r"different widths.*embedding 5, 1 8, 2 8"):
-        write_tokens(asked(), LINES, out, layers=["all"])
     with pytest.raises(ConfigError, match="no layer '7'"):
         write_tokens(asked(), LINES, out, layers=["7"])
     counted = asked(nplm.Config(embedding=4, hidden=4, min_count=1))
@@ -131,7 +143,7 @@ def test_vectors_of_sentences_and_the_nearest(
     assert table["sentence"].to_pylist() == list(range(20))
     assert table["tokens"].to_pylist() == [len(s) for s in SENTENCES]
     np.testing.assert_allclose(np.array(table["vector"].to_pylist()), expected, atol=1e-6)
-    assert (made.rows, made.sentences, made.width) == (20, 20, 8)
+    assert (made.rows, made.sentences, made.widths) == (20, 20, (8,))
 
     near = nearest_sentences(opened, LINES[13], LINES, 4)
     unit = expected / np.linalg.norm(expected, axis=1, keepdims=True)

@@ -67,6 +67,29 @@ def test_the_newest_two_stay_and_the_best(store: Store) -> None:
         checkpoints.at(30)
 
 
+@pytest.mark.parametrize("damaged", ["weights", "optimizer", "random", "carried", "standing"])
+def test_a_checkpoint_with_another_byte_makes_room_for_the_one_before(
+    store: Store, damaged: str
+) -> None:
+    checkpoints = Checkpoints(store, RECIPE)
+    for step in (10, 20, 30):
+        checkpoints.save(checkpoint(step, best_step=20 if step > 10 else None))
+    folder = Path(store.url, checkpoints.folder)
+
+    def flip(step: int) -> None:
+        (path,) = (folder / f"{step:012d}").rglob(f"*{damaged}*")
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+
+    flip(30)
+    assert newest(checkpoints) == 20
+    checkpoints.save(checkpoint(30, best_step=20))
+    assert newest(checkpoints) == 30
+    flip(20)  # the best one, which the newest cannot do without
+    assert newest(checkpoints) is None
+
+
 @pytest.mark.parametrize("damage", ["manifest", "weights.safetensors", "standing.json", "best"])
 def test_a_checkpoint_that_is_not_whole_is_never_read(store: Store, damage: str) -> None:
     checkpoints = Checkpoints(store, RECIPE)

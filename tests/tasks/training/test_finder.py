@@ -103,12 +103,22 @@ def test_it_stops_where_the_loss_runs_away() -> None:
 
 
 def test_the_suggestion_is_a_tenth_of_where_the_loss_is_lowest() -> None:
-    rates = (0.001, 0.01, 0.1, 1.0, 10.0)
-    smoothed = (5.0, 4.8, 4.0, 3.9, 9.0)
-    found = RangeTest(rates, smoothed, smoothed, "loss", True)
-    assert (found.lowest, found.suggested) == (1.0, 0.1)
+    rates = tuple(np.geomspace(1e-4, 10.0, 16).tolist())
+    losses = (4.9, 5.1) * 5 + (4.8, 4.5, 4.0, 3.9, 4.5, 9.0)
+    found = RangeTest(rates, losses, losses, "loss", True)
+    assert found.lowest == rates[13]
+    assert found.suggested == float(f"{rates[13] / 10:.1e}")
     assert found.fell
-    assert not RangeTest(rates, smoothed, (1.0, 1.5, 2.0, 2.0, 2.0), "loss", True).fell
+
+
+def test_a_loss_that_falls_by_chance_suggests_nothing() -> None:
+    rates = tuple(np.geomspace(1e-6, 10.0, 30).tolist())
+    losses = (5.1, 5.0, 4.9, 4.6, 5.2, 5.1, 5.0, 5.2, 5.3, 5.1, *(5.1, 5.0, 4.99) * 4, *[6.0] * 8)
+    smoothed = (5.1, 5.05, 4.98, 4.85, *[5.08] * 6, *[5.05] * 12, *[5.5] * 8)
+    found = RangeTest(rates, losses, smoothed, "loss", False)
+    assert found.lowest == rates[10]
+    assert not found.fell
+    assert not RangeTest(rates[:5], losses[:5], smoothed[:5], "loss", True).fell
 
 
 def test_what_is_no_range_is_refused() -> None:
