@@ -29,8 +29,14 @@ def test_what_it_says(text: str, expected: list[tuple[float, str]]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "king boy", "king -", "+ - king", "king + two * boy", "nan * king", "2 *", "king - * boy"],
+    ["king boy", "king -", "+ - king", "king + two * boy", "nan * king", "2 *", "king - * boy"],
 )
 def test_what_says_nothing(text: str) -> None:
     with pytest.raises(ValueError, match="is no sum of words"):
+        signed_words(text, KNOWN.__contains__)
+
+
+@pytest.mark.parametrize("text", ["", "  "])
+def test_no_words(text: str) -> None:
+    with pytest.raises(ValueError, match="there is no word in"):
         signed_words(text, KNOWN.__contains__)
