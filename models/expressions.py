@@ -26,6 +26,8 @@ def signed_words(text: str, known: Callable[[str], bool]) -> list[tuple[float, s
     if known(text):
         return [(1.0, text)]
     tokens = text.split()
+    if not tokens:
+        raise ValueError(f"there is no word in {text!r}")
     signed = tokens if tokens[:1] and tokens[0] in SIGNS else ["+", *tokens]
     starts = [i for i, token in enumerate(signed) if token in SIGNS]
     terms = [signed[a:b] for a, b in zip(starts, [*starts[1:], len(signed)], strict=True)]

@@ -244,6 +244,10 @@ class Model:
                 vectors[first + some] = sums / sizes[some, None].astype(np.float32)
         return vectors
 
+    def target_vectors(self) -> NDArray[np.float32] | None:
+        """``output`` where its rows are words."""
+        return None if self.config.outputs == "nodes" else self.output
+
     def grow_from(self, base: Model) -> None:
         """Rows of words and of n-grams as they are; of a tree, the nodes that part words as before.
 

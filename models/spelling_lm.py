@@ -45,6 +45,7 @@ from models.family import (
     WantsTokens,
     WantsVocabulary,
 )
+from models.generation import TEXTS_AT_ONCE
 from models.learning import (
     Clip,
     Dropout,
@@ -272,31 +273,15 @@ class SpellingLm(nn.Module):
     ) -> list[list[str]]:
         """See ``models.capabilities.SpellsWords``."""
         text, forms = self._by_form(sentences)
-        rows = torch.from_numpy(self.characters.spell(forms, self.config.longest))
-        model, random = in_double(self), np.random.default_rng(seed)
-        found = list[list[str]]()
-        with torch.inference_mode():
-            for first, last in zip(text.starts[:-1], text.starts[1:], strict=True):
-                said = rows[np.append([START], text.ids[first:last])]
-                found.append(model._go_on(said, random, length, temperature))
+        reading, found = self._reading(text, forms), list[list[str]]()
+        for first in range(0, len(text), TEXTS_AT_ONCE):
+            texts = range(first, min(first + TEXTS_AT_ONCE, len(text)))
+            begun = [text.ids[text.starts[i] : text.starts[i + 1]] for i in texts]
+            # Each has a generator of its own: a text is the same whatever is made beside it.
+            draws = [np.random.default_rng([seed, i]) for i in texts]
+            with torch.inference_mode():
+                found += reading.go_on(begun, draws, length, temperature)
         return found
-
-    def _go_on(
-        self, said: Tensor, random: np.random.Generator, length: int, temperature: float
-    ) -> list[str]:
-        """The words after some whose (U, L) characters are given, ``<s>`` first among them."""
-        longest, words = self.config.longest, list[str]()
-        state = self.stack.start(1)
-        while len(words) < length:
-            states, state = self.stack(self.embed(said)[:, None], state)
-            hidden = states[-1][-1]
-            (drawn,) = self.output.spell(hidden, random, longest=longest, temperature=temperature)
-            word = spelt_out(self.characters, drawn)
-            if word is None:
-                break
-            words.append(word)
-            said = torch.from_numpy(self.characters.encode([word], width=longest + 2))
-        return words
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, 2 H') float32 of any words, made in 64 bits so that none depends on the others."""
@@ -341,3 +326,44 @@ class _Reading:
     def log_prob_of(self, hidden: Tensor, words: Tensor) -> Tensor:
         """See ``models.sequences.Spells``."""
         return self.model.output.log_prob(hidden, self.model.predicted(self.forms, words))
+
+    def go_on(
+        self,
+        begun: Sequence[NDArray[np.int32]],
+        draws: Sequence[np.random.Generator],
+        length: int,
+        temperature: float,
+    ) -> list[list[str]]:
+        """The new words of texts that go on side by side; see ``models.capabilities.SpellsWords``.
+
+        Args:
+            begun: the forms of each text.
+            draws: the generator of each.
+            length: words at most.
+            temperature: of each character.
+        """
+        model, longest = self.model, self.model.config.longest
+        # Shorter texts are filled up in front: each <s> begins anew, so that all end together.
+        inputs = np.full((1 + max(map(len, begun)), len(begun)), START, np.int64)
+        for i, ids in enumerate(begun):
+            inputs[len(inputs) - len(ids) :, i] = ids
+        hidden, state = torch.empty(0), self.start(len(begun))
+        for step in torch.from_numpy(inputs):
+            hidden, state = self.read(step[None], state)
+        found, going = [list[str]() for _ in begun], list(range(len(begun)))
+        for _ in range(length):
+            own = [draws[i] for i in going]
+            letters = model.output.spell(hidden[0], own, longest=longest, temperature=temperature)
+            spelt = [spelt_out(model.characters, word) for word in letters]
+            goes_on = torch.tensor([word is not None for word in spelt])
+            going = [i for i, word in zip(going, spelt, strict=True) if word is not None]
+            words = [word for word in spelt if word is not None]
+            if not going:
+                break
+            for i, word in zip(going, words, strict=True):
+                found[i].append(word)
+            rows = torch.from_numpy(model.characters.encode(words, width=longest + 2))
+            state = tuple(part[goes_on] for part in state)
+            states, state = model.stack(model.embed(rows)[None], state)
+            hidden = states[-1]
+        return found

@@ -22,15 +22,14 @@ end, ``A`` entries of the character table, ``E`` embedding, ``U`` units.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from models.characters import BEGIN, END, MARKS, PAD, RESERVED, UNKNOWN, Characters
+from models.generation import Sampling, drawn, narrowed
 from models.losses import linear_cross_entropy
 from models.recurrent import Recurrent
 from models.vocabulary import EOS
@@ -131,20 +130,29 @@ class SpellingOutput(nn.Module):
         return states
 
     def spell(
-        self, hidden: Tensor, random: np.random.Generator, *, longest: int, temperature: float = 1.0
+        self,
+        hidden: Tensor,
+        random: np.random.Generator | Sequence[np.random.Generator],
+        *,
+        longest: int,
+        temperature: float = 1.0,
     ) -> list[list[int]]:
         """A word for each of N states, drawn character by character.
 
         Args:
             hidden: (N, D).
-            random: draws.
+            random: draws, one number a character of a word; one for all words, or one for each.
             longest: a word that has not ended after so many characters is left as it is.
             temperature: of each character; 0 takes the likeliest.
 
         Returns:
             ids of characters without the end; ``[STOP]`` for the end of a sentence.
+
+        Raises:
+            ValueError: a temperature below 0, or weights that are no numbers.
         """
-        n = len(hidden)
+        n, how = len(hidden), Sampling(temperature)
+        draws = [random] * n if isinstance(random, np.random.Generator) else random
         told = F.linear(hidden, self.P)
         state = self.lstm.start(n)
         before = torch.full((n,), BEGIN)
@@ -154,15 +162,18 @@ class SpellingOutput(nn.Module):
             x = torch.cat([F.embedding(before, self.C), told], -1)
             states, state = self.lstm(x[None], state)
             scores = F.linear(states[0], self.W, self.d) + (self.later if place else self.first)
-            scores[:, UNKNOWN] = -torch.inf  # it stands for many, and none could be written
-            drawn = _draw(scores.numpy(), random, temperature)
-            for i in np.flatnonzero(going).tolist():
-                if drawn[i] != END:
-                    words[i].append(int(drawn[i]))
-            going &= (drawn != END) & (drawn != STOP)
+            uniform = [draw.random() for draw, on in zip(draws, going, strict=True) if on]
+            # One character stands for many, and none of them could be written: it is left out.
+            shares = narrowed(scores.numpy()[going], how, UNKNOWN)
+            # A word that has ended is carried along; nobody asks what would follow.
+            characters = np.full(n, END, np.int64)
+            characters[going] = drawn(shares, np.array(uniform))
+            for i in np.flatnonzero(characters != END).tolist():
+                words[i].append(int(characters[i]))
+            going &= (characters != END) & (characters != STOP)
             if not going.any():
                 break
-            before = torch.from_numpy(drawn)
+            before = torch.from_numpy(characters)
         return words
 
 
@@ -199,12 +210,3 @@ def _pieces(words: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         rows = order[first : first + max(1, LETTERS // max(1, sizes[first]))]
         yield rows, words[rows][:, : sizes[first]].t()
         first += max(1, len(rows))
-
-
-def _draw(
-    scores: NDArray[np.floating[Any]], random: np.random.Generator, temperature: float
-) -> NDArray[np.int64]:
-    """(N,) draws from the softmax of (N, A) scores, by the largest of perturbed ones (Gumbel)."""
-    noise = random.gumbel(size=scores.shape) * temperature
-    found: NDArray[np.int64] = (scores + noise).argmax(axis=1)
-    return found

@@ -16,13 +16,23 @@ from typing import Literal, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capabilities import EmbedsWords, HasTables, HasWordLayers, LayerName, TableName
+from models.capabilities import (
+    EmbedsWords,
+    HasTables,
+    HasTargets,
+    HasWordLayers,
+    LayerName,
+    TableName,
+)
 from models.family import Family, FloatArray, Model, State
 from models.vectors import Ids, Matrix
 from models.vocabulary import Vocabulary
 
 Choice = Literal["own", "input", "output", "sum", "before-highway", "after-highway"]
-"""``own`` is what the model takes for the vector of a word, whatever that is."""
+"""``own`` is what the model takes for the vector of a word, whatever that is.
+
+Where that is made of parts, such as n-grams, ``input`` is the same: what the model reads of a word.
+"""
 Embed = Callable[[Sequence[str]], FloatArray]
 """What gives N words their (N, D) vectors, NaN where there is none."""
 ROWS_AT_ONCE = 2048
@@ -76,6 +86,10 @@ class Rows:
 
         return Rows((table.shape[0], table.shape[1]), at)
 
+    def plus(self, table: NDArray[np.float32]) -> Rows:
+        """These rows with those of a table of the same shape added."""
+        return Rows(self.shape, lambda ids: self.at(ids) + table[ids])
+
 
 class HasVocabulary(Protocol):
     """A model, as far as its words go."""
@@ -88,6 +102,9 @@ class HasVocabulary(Protocol):
 
 def choices(model: HasVocabulary) -> tuple[Choice, ...]:
     """What ``rows`` can take of a model."""
+    if isinstance(model, HasTargets):
+        there: tuple[Choice, ...] = ("own", "input")
+        return there if model.target_vectors() is None else (*there, "output", "sum")
     if not isinstance(model, HasTables):
         layers = model.word_layers() if isinstance(model, HasWordLayers) else ()
         return ("own", *layers) if isinstance(model, EmbedsWords) else ()
@@ -98,7 +115,7 @@ def choices(model: HasVocabulary) -> tuple[Choice, ...]:
 
 def embedder(model: HasVocabulary, choice: Choice) -> Embed | None:
     """What makes the vector of any word, one outside the vocabulary too; None for mere tables."""
-    if choice == "own":
+    if choice == "own" or (choice == "input" and isinstance(model, HasTargets)):
         return model.word_vectors if isinstance(model, EmbedsWords) else None
     layers = model.word_layers() if isinstance(model, HasWordLayers) else {}
     return layers.get(cast(LayerName, choice))
@@ -117,6 +134,10 @@ def rows(model: HasVocabulary, choice: Choice = "own") -> Rows:
         tables = model.tables()
         name = model.own_table if choice == "own" else cast(TableName, choice)
         return Rows.of(*tables.values()) if name == "sum" else Rows.of(tables[name])
+    if isinstance(model, HasTargets) and choice in ("output", "sum"):
+        others = model.target_vectors()
+        assert others is not None
+        return Rows.of(others) if choice == "output" else rows(model).plus(others)
     embed, words = embedder(model, choice), model.vocabulary.words
     assert embed is not None
     width = embed(words[:1]).shape[1]

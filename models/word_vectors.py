@@ -252,6 +252,25 @@ class WordVectors:
         ids, kept = _finite(*best(np.nan_to_num(scores, nan=-np.inf), min(k, len(scores))))
         return [(self.words[i], s) for i, s in zip(ids.tolist(), kept.tolist(), strict=True)]
 
+    def solve(
+        self, terms: Sequence[tuple[float, str]], k: int = 10, method: Method = "3cosadd"
+    ) -> Ranked:
+        """The best answers to a signed sum of words, see ``models.expressions``.
+
+        Raises:
+            UnknownWord: one of the words has no vector.
+            ValueError: the sum is zero; or a product is asked for, which has no weights.
+        """
+        if method == "3cosadd":
+            return self.most_similar([w for _, w in terms], k=k, weights=[n for n, _ in terms])
+        if any(abs(weight) != 1 for weight, _ in terms):
+            raise ValueError("3cosmul multiplies cosines: it has no weights but the signs")
+        return self.most_similar_cosmul(
+            [word for sign, word in terms if sign > 0],
+            [word for sign, word in terms if sign < 0],
+            k,
+        )
+
     def analogy(self, a: str, b: str, c: str, k: int = 10, method: Method = "3cosadd") -> Ranked:
         """The best answers to "a is to b as c is to ?", with their scores."""
         ask = self.most_similar if method == "3cosadd" else self.most_similar_cosmul
@@ -276,8 +295,16 @@ class WordVectors:
         return float(unit(means[0]) @ unit(means[1]))
 
     def offset_similarity(self, pair: tuple[Key, Key], other: tuple[Key, Key]) -> float:
-        """The cosine of two offsets, from the first to the second of each pair of unit vectors."""
+        """The cosine of two offsets, from the first to the second of each pair of unit vectors.
+
+        Raises:
+            UnknownWord: one of the words has no vector.
+            ValueError: the vectors of a pair are the same, so no way leads from one to the other.
+        """
         a, b, c, d = unit(self.vectors([*pair, *other]))
+        for offset, (first, second) in ((b - a, pair), (d - c, other)):
+            if not offset.any():
+                raise ValueError(f"{first!r} and {second!r} have one vector: no way leads between")
         return float(unit(b - a) @ unit(d - c))
 
     def relative_cosine_similarity(self, first: str, second: str, k: int = 10) -> float:

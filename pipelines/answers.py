@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from models.word_vectors import UnknownWord
 from pipelines.cli_common import UNFOLDED
 from tasks.errors import InputError, not_utf8
 from tasks.evaluation.forgetting import NEIGHBOURS, Change
+from tasks.evaluation.score import Score
 from tasks.questions import approximate_word_vectors, unknown_word, word_vectors
 from tasks.registry import OpenedModel, Version
 
@@ -70,19 +72,30 @@ def neighbours(
 
 def analogy(
     opened: OpenedModel,
-    question: tuple[str, str, str],
+    question: Sequence[str],
     k: int,
     method: Method,
     choice: Choice = "own",
 ) -> Ranking:
-    """The best answers to "a is to b as c is to ?".
+    """The best answers to "a is to b as c is to ?", or to a signed sum.
+
+    Args:
+        opened: the model.
+        question: the words a, b and c, or one sum such as ``king - boy + girl``.
+        k: answers.
+        method: how they are found.
+        choice: which of the model's vectors.
 
     Raises:
-        InputError: the model has no word vectors, or none for one of the words.
+        InputError: the model has no word vectors, or none for one of the words; or something is
+            neither a word nor a sum of words.
     """
     vectors = word_vectors(opened, choice)
     with _answering(opened):
-        return vectors.analogy(*question, k, method)
+        if len(question) == 1:
+            return vectors.solve(signed_words(question[0], vectors.lists), k, method)
+        a, b, c = question
+        return vectors.analogy(a, b, c, k, method)
 
 
 def similarity(
@@ -109,7 +122,9 @@ def similarity(
     with _answering(opened):
         if pair is not None:
             return vectors.offset_similarity((first, second), pair)
-        sets = [[text] if vectors.knows(text) else text.split() for text in (first, second)]
+        sets = [listed(opened, text) for text in (first, second)]
+        if not all(sets):
+            raise ValueError("a text without words is similar to none")
         return vectors.n_similarity(*sets)
 
 
@@ -117,10 +132,13 @@ def odd_one_out(opened: OpenedModel, words: Sequence[str], choice: Choice = "own
     """The words by their cosine with the mean of all; the last one is the odd one out.
 
     Raises:
-        InputError: the model has no word vectors, or none for one of the words.
+        InputError: the model has no word vectors, or none for one of the words; or there are no
+            three different words.
     """
     vectors = word_vectors(opened, choice)
     with _answering(opened):
+        if len(set(words)) < 3:
+            raise ValueError("of fewer than three different words none is the odd one out")
         return vectors.doesnt_match(words)
 
 
@@ -150,6 +168,27 @@ def from_stdin() -> str:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(not_utf8(error), where="-", remedy="convert it to UTF-8") from None
+
+
+def listed(opened: OpenedModel, text: str) -> list[str]:
+    """The words of a text with spaces between them; a text that is one as a whole is that word."""
+    return [text] if text in opened.model.vocabulary else text.split()
+
+
+def composed(opened: OpenedModel, words: Iterable[str]) -> list[str]:
+    """Those of the words of an answer that the model does not list, in their order.
+
+    It has a vector of each all the same, composed of its characters or n-grams; any other word
+    would have been refused.
+    """
+    return [word for word in dict.fromkeys(words) if word not in opened.model.vocabulary]
+
+
+def words_of(opened: OpenedModel, asked: Iterable[str]) -> list[str]:
+    """The words of what ``neighbours`` was asked, those of sums one by one."""
+    vocabulary = opened.model.vocabulary
+    terms = (signed_words(text, vocabulary.__contains__) for text in asked)
+    return [word for signed in terms for _, word in signed]
 
 
 @contextmanager
@@ -199,10 +238,16 @@ def _table(*headings: str, rows: Iterable[Sequence[Text | str]], header: bool = 
 def neighbours_table(answer: Mapping[str, Ranking]) -> RenderableType:
     """Neighbours, a column a word; one word below the other where there is no room for that."""
     depth = max((len(ranking) for ranking in answer.values()), default=0)
-    padded = [[*map(_ranked, r), *[Text()] * (depth - len(r))] for r in answer.values()]
-    columns = _table(*answer, rows=zip(*padded, strict=True))
-    singly = [_table(word, rows=[[_ranked(item)] for item in r]) for word, r in answer.items()]
+    none = (Text(), Text())
+    padded = [[*map(_ranked, r), *[none] * (depth - len(r))] for r in answer.values()]
+    rows = [[cell for item in row for cell in item] for row in zip(*padded, strict=True)]
+    columns = _table(*(h for word in answer for h in (word, COSINE)), rows=rows)
+    singly = [_table(word, COSINE, rows=map(_ranked, r)) for word, r in answer.items()]
     return Fitting((columns, Group(*singly)))
+
+
+COSINE = "cosine"
+"""The heading over cosines."""
 
 
 def beside_tables(answers: Mapping[str, Mapping[str, Ranking]]) -> RenderableType:
@@ -216,21 +261,53 @@ def beside_tables(answers: Mapping[str, Mapping[str, Ranking]]) -> RenderableTyp
     )
 
 
-def _ranked(item: tuple[str, float]) -> Text:
-    return Text.assemble(item[0], (f" {item[1]:.3f}", "dim"))
+def _ranked(item: tuple[str, float]) -> tuple[Text, Text]:
+    return Text(item[0]), Text(f"{item[1]:.3f}", "dim")
 
 
-def ranking_table(answer: Ranking) -> Table:
-    """Words with their scores."""
-    rows = [(word, Text(f"{score:.3f}", "dim")) for word, score in answer]
-    return _table("", "", rows=rows, header=False)
+def ranking_table(answer: Ranking, score: str = COSINE) -> Table:
+    """Words with their scores, which are called by a name."""
+    return _table("word", score, rows=map(_ranked, answer))
 
 
-def rank_line(place: int, closer: Sequence[str], k: int) -> str:
+def odd_table(answer: Ranking) -> RenderableType:
+    """Which word is the odd one out, and below it all of them with their cosines."""
+    odd = answer[-1][0]
+    verdict = [Text("")] * (len(answer) - 1) + [Text("the odd one out", "bold")]
+    rows = [(*_ranked(item), mark) for item, mark in zip(answer, verdict, strict=True)]
+    return Group(
+        Text.assemble("the odd one out is ", (odd, "bold"), overflow="fold"),
+        _table("word", "cosine with the mean of all", "", rows=rows),
+    )
+
+
+def similarity_line(
+    cosine: float, first: str, second: str, pair: tuple[str, str] | None = None
+) -> Text:
+    """A cosine, and of what it is."""
+    if pair is not None:
+        what = f"the offsets {second} - {first} and {pair[1]} - {pair[0]}"
+    else:
+        sides = (f"the mean of {one!r}" if " " in one else one for one in (first, second))
+        what = " and ".join(sides)
+    return Text(f"{cosine:.4f}  cosine of {what}")
+
+
+def composed_line(words: Sequence[str]) -> Text:
+    """That words are not in the vocabulary, and where their vectors are from."""
+    one = len(words) == 1
+    are, vectors = ("is", "its vector is") if one else ("are", "their vectors are")
+    return Text(
+        f"{', '.join(words)} {are} not in the vocabulary: {vectors} composed of characters or "
+        "parts of words"
+    )
+
+
+def rank_line(place: int, closer: Sequence[str], k: int) -> Text:
     """A rank, with the first k of the words that are nearer."""
     shown, more = ", ".join(closer[:k]), len(closer) - k
     rest = f" and {more:,} more" if more > 0 else ""
-    return f"rank {place:,}" + (f"; nearer: {shown}{rest}" if shown else "")
+    return Text(f"rank {place:,}" + (f"; nearer: {shown}{rest}" if shown else ""))
 
 
 def versions_table(versions: Sequence[Version]) -> RenderableType:
@@ -272,7 +349,7 @@ TAGS = ("base", "corpus", "flow_run_id", "git_commit", "parent", "quantization",
 def version_table(version: Version) -> Table:
     """All that is known of a version."""
     table = Table(box=None, show_header=False)
-    table.add_column(style="bold", no_wrap=True)
+    table.add_column(style="bold", overflow="fold")
     table.add_column(overflow="fold")
     facts: dict[str, object] = {
         "name": version.name,
@@ -282,10 +359,10 @@ def version_table(version: Version) -> Table:
         "content": version.content,
         "created": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(version.created)),
         "MLflow run": version.run_id,
-        "can": ", ".join(version.capabilities),
+        "can": ", ".join(_can(version)),
         "vocabulary": version.vocabulary,
         "files": version.location,
-        **{score.name: score.line.partition(": ")[2] for score in version.scores},
+        **{score.name: _score_lines(score) for score in version.scores},
         **{
             name: value
             for name, value in sorted(version.tags.items())
@@ -295,6 +372,29 @@ def version_table(version: Version) -> Table:
     for name, value in facts.items():
         table.add_row(Text(name), Text(str(value)))
     return table
+
+
+def _can(version: Version) -> Iterator[str]:
+    """What it can do; what gives the probability of text makes text, too."""
+    for able in version.capabilities:
+        yield able
+        if able == "scores":
+            yield "generates"
+
+
+SCORE_WIDTH = 70
+"""Columns of a score, so that beside its name it fits a terminal of 100."""
+
+
+def _score_lines(score: Score) -> str:
+    """A score on lines of its own: value and baselines, coverage, and what was done with words."""
+    lines: list[str] = []
+    for part in score.line.removeprefix(f"{score.name}: ").split(" | "):
+        if lines and len(lines[-1]) + len(part) + 3 <= SCORE_WIDTH:
+            lines[-1] += f" | {part}"
+        else:
+            lines += textwrap.wrap(part, SCORE_WIDTH)
+    return "\n".join(lines)
 
 
 def change_table(before: str, after: str, change: Change) -> RenderableType:

@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import time
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -21,6 +22,7 @@ from pipelines import (
     cli_mix,
     cli_models,
     cli_rates,
+    cli_settings,
     cli_vectors,
 )
 from pipelines.cli_common import (
@@ -94,7 +96,7 @@ def run(
     if as_json:
         print_json({**display.result_json(result, settings), "plan": told})
     else:
-        display.show_result(out(), result, settings, told, home)
+        display.show_result(out(), result, settings, told, home, direct=direct)
 
 
 @app.command("continue")
@@ -223,6 +225,7 @@ def deploy(home: Home = None, verbose: Verbose = False) -> None:
     out().print(f"a worker runs them: prefect worker start --pool {POOL}", style="dim")
 
 
+app.command()(cli_settings.settings)
 app.command("import")(cli_models.import_)
 app.command()(cli_models.pull)
 app.command()(cli_models.evaluate)
@@ -241,7 +244,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names of files may be no text
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
+    signal.signal(signal.SIGTERM, _stopping)
     try:
         app()
     except (KeyboardInterrupt, Stopped):
@@ -257,6 +260,12 @@ def main() -> None:
             sys.exit(2 if isinstance(error, ConfigError | InputError) else 1)
         sys.stderr.write(f"lexloom: {_unforeseen(error)}\n")
         sys.exit(1)
+
+
+def _stopping(number: int, frame: FrameType | None) -> NoReturn:
+    """Stop as by Ctrl-C, and say so at once: what is at work may take a while to end."""
+    os.write(2, b"\nstopping ...\n")
+    raise KeyboardInterrupt
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

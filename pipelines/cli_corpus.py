@@ -240,12 +240,14 @@ def _answer(table: object, top: int, file: Path | None, as_json: bool) -> None:
     import pyarrow as pa
 
     from pipelines.corpus_tables import counts_table, write_counts
+    from tasks.counted import counted
 
     assert isinstance(table, pa.Table)
     if file is not None:
         write_counts(table, file)
         if str(file) != "-":
-            out().print(f"{table.num_rows:,} rows: {file}", soft_wrap=True, highlight=False)
+            rows = counted(table.num_rows, "rows")
+            out().print(f"{rows}: {file}", soft_wrap=True, highlight=False)
         return
     head = table.slice(0, top) if top else table
     if as_json:

@@ -302,7 +302,7 @@ def evaluate(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Score models on files: coverage, policy, baseline; of several, spread and difference."""
+    """Score models on files: coverage, policy, baseline; of several, how they differ."""
     if not (similarity or analogy or categorization or outliers or text or split):
         raise typer.BadParameter(
             "give at least one of --similarity, --analogy, --categorization, --outliers, --text "

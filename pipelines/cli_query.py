@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +20,11 @@ from pipelines.cli_common import (
     out,
     print_json,
 )
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tasks.registry import OpenedModel
 
 query = typer.Typer(
     help="Ask a model: neighbours, analogies, similarity, odd one out, rank; perplexity, scores "
@@ -41,13 +47,29 @@ class Row(enum.StrEnum):
     sentence = "sentence"
 
 
+def _show(answer: RenderableType, opened: OpenedModel, words: Iterable[str]) -> None:
+    """Print an answer about words, and which of them are not in the vocabulary."""
+    from rich.text import Text
+
+    from pipelines import answers
+
+    out().print(answer, highlight=False, soft_wrap=isinstance(answer, Text))
+    if strangers := answers.composed(opened, words):
+        out().print(answers.composed_line(strangers), highlight=False)
+
+
 # --- questions ------------------------------------------------------------------------------
 
 
 @query.command()
 def neighbours(
     model: Model,
-    words: Annotated[list[str], typer.Argument(help="Words, or sums: 'king - boy + girl'")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help="Words, or sums: 'king - boy + girl' (behind -- if one begins with a sign)"
+        ),
+    ],
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours of each")] = 10,
     vectors: WhichVectors = Vectors.own,
     beside: Annotated[
@@ -77,19 +99,27 @@ def neighbours(
     told = tell if approximate else None
     answer = answers.neighbours(opened, words, k, vectors.value, told)
     if beside is None:
-        print_json(answer) if as_json else out().print(answers.neighbours_table(answer))
-        return
-    other = answers.neighbours(opened, words, k, beside.value, told)
-    both = {vectors.value: answer, beside.value: other}
-    print_json(both) if as_json else out().print(answers.beside_tables(both))
+        found: Any = answer
+        shown = answers.neighbours_table(answer)
+    else:
+        other = answers.neighbours(opened, words, k, beside.value, told)
+        found = {vectors.value: answer, beside.value: other}
+        shown = answers.beside_tables(found)
+    if as_json:
+        print_json(found)
+    else:
+        _show(shown, opened, answers.words_of(opened, words))
 
 
 @query.command()
 def analogy(
     model: Model,
-    a: Annotated[str, typer.Argument(help="a is to b ...")],
-    b: Annotated[str, typer.Argument(help="... as ...")],
-    c: Annotated[str, typer.Argument(help="... c is to the answer")],
+    question: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A B C | SUM", help="A is to B as C is to the answer; or 'king - boy + girl'"
+        ),
+    ],
     k: Annotated[int, typer.Option("-k", min=1, help="Answers")] = 5,
     method: Annotated[Method, typer.Option(help="How the answer is found")] = Method.add,
     vectors: WhichVectors = Vectors.own,
@@ -97,14 +127,22 @@ def analogy(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """What is to C as B is to A: the answers with their scores."""
+    """What is to C as B is to A, or what a sum of words comes to: the answers with their scores."""
+    if len(question) not in (1, 3):
+        raise typer.BadParameter(
+            "give three words, or one sum in quotes, such as 'king - boy + girl'"
+        )
     settings, _ = begin(verbose)
     from pipelines import answers
     from tasks.registry import open_model
 
     opened = open_model(model, settings.tracking_uri)
-    answer = answers.analogy(opened, (a, b, c), k, method.value, vectors.value)
-    print_json(answer) if as_json else out().print(answers.ranking_table(answer))
+    answer = answers.analogy(opened, question, k, method.value, vectors.value)
+    if as_json:
+        print_json(answer)
+    else:
+        asked = question if len(question) == 3 else answers.words_of(opened, question)
+        _show(answers.ranking_table(answer, method.value), opened, asked)
 
 
 @query.command()
@@ -130,7 +168,12 @@ def similarity(
 
     opened = open_model(model, settings.tracking_uri)
     cosine = answers.similarity(opened, first, second, pair, vectors.value)
-    print_json({"cosine": cosine}) if as_json else out().print(f"{cosine:.4f}")
+    if as_json:
+        print_json({"cosine": cosine})
+    else:
+        line = answers.similarity_line(cosine, first, second, pair)
+        sides = (first, second, *pair) if pair else (first, second)
+        _show(line, opened, [word for side in sides for word in answers.listed(opened, side)])
 
 
 @query.command("odd-one-out")
@@ -147,11 +190,12 @@ def odd_one_out(
     from pipelines import answers
     from tasks.registry import open_model
 
-    answer = answers.odd_one_out(open_model(model, settings.tracking_uri), words, vectors.value)
+    opened = open_model(model, settings.tracking_uri)
+    answer = answers.odd_one_out(opened, words, vectors.value)
     if as_json:
         print_json({"odd": answer[-1][0], "words": answer})
     else:
-        out().print(answers.ranking_table(answer))
+        _show(answers.odd_table(answer), opened, words)
 
 
 @query.command()
@@ -175,8 +219,7 @@ def rank(
     if as_json:
         print_json({"rank": place, "closer": closer[:k]})
     else:
-        line = answers.rank_line(place, closer, k)
-        out().print(line, highlight=False, markup=False, soft_wrap=True)
+        _show(answers.rank_line(place, closer, k), opened, (word, other))
 
 
 @query.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from rich.text import Text
 
 from models.capabilities import Scores
 from models.family import Progress
+from tasks.counted import counted
 from tasks.errors import ConfigError, InputError
 from tasks.evaluation import Score, evaluate_files
 from tasks.evaluation.by_sentence import (
@@ -33,6 +34,7 @@ from tasks.evaluation.sets import read_text
 from tasks.evaluation.significance import TextDifference, text_differences
 from tasks.registry import OpenedModel
 from tasks.store import Store
+from tasks.versions import SETTINGS
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Comparison:
 
     Attributes:
         models: what they are called, with their scores.
-        spreads: of every score over the models; empty of one model.
+        spreads: of every score over the models, without a mean where they differ by more than
+            their seed; empty of one model.
         differences: between two models, on sets and on texts; empty of any other number.
         contexts: for every text, each model on words with seen and with unseen contexts.
     """
@@ -136,7 +139,21 @@ def compare(
         for split in splits:
             on_split = partial(_on_split, opened, split, store, progress)
             found += text_differences(split, (first, second), on_split)
-    return Comparison(models, spreads([*models.values()]), tuple(found), contexts)
+    over = spreads([*models.values()])
+    if not _are_replicates(opened):
+        over = tuple(replace(spread, mean=None, deviation=None) for spread in over)
+    return Comparison(models, over, tuple(found), contexts)
+
+
+def _are_replicates(opened: Sequence[OpenedModel]) -> bool:
+    """Whether models differ by their seed or replicate alone (``tasks.versions.replicates``).
+
+    Of others a mean says nothing, nor of folders, which do not say how they were made.
+    """
+    versions = [one.version for one in opened]
+    key = SETTINGS.removeprefix("lexloom.")
+    made = {(version.name, version.tags.get(key)) for version in versions if version is not None}
+    return None not in versions and len(made) == 1 and all(settings for _, settings in made)
 
 
 def _refuse_repetitions(
@@ -201,7 +218,7 @@ def _bands(score: Score) -> Iterator[str]:
     """A line for each band of frequency that a score of word pairs is told by."""
     for band in score.details.get("bands", ()):
         ends = shown_range(band["interval"], score.unit)
-        covered = f"{band['scored']:,} of {band['total']:,} {score.items}"
+        covered = f"{band['scored']:,} of {counted(band['total'], score.items)}"
         why = f"({band['undefined']})" * bool(band["undefined"])
         values = " ".join(filter(None, [show(band["value"], score.unit), ends, why]))
         yield f"  rarer word {band['band']}: {values} | {covered}"
@@ -214,7 +231,8 @@ def comparison_table(comparison: Comparison) -> RenderableType:
         lines = [line for score in scores for line in (score.line, *_bands(score))]
         return Text("\n".join([*lines, *_context_lines(comparison)]))
     table = Table(box=None)
-    for heading in ("score", *comparison.models, "mean ± sd"):
+    over = ["mean ± sd"] if any(one.mean is not None for one in comparison.spreads) else []
+    for heading in ("score", *comparison.models, *over):
         table.add_column(Text(heading, overflow="fold"), overflow="fold")
     notes = list[Text]()
     for spread in comparison.spreads:
@@ -223,7 +241,7 @@ def comparison_table(comparison: Comparison) -> RenderableType:
         ]
         cells = [f"{score.shown} {score.range}".rstrip() for score in scores]
         mark = "*" * bool(spread.reason)
-        table.add_row(spread.name + mark, *cells, spread.shown)
+        table.add_row(spread.name + mark, *cells, *([spread.shown] if over else []))
         if spread.reason:
             notes.append(Text(f"* {spread.name}: {spread.reason}", "italic"))
     between = " less ".join(comparison.models)

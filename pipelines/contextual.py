@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tasks.contextual import OCCURRENCES, Place, Senses, Written
+from tasks.counted import counted
 
 AROUND = 12
 """Tokens that are shown on either side of an occurrence."""
@@ -18,9 +19,10 @@ AROUND = 12
 def written_line(out: Path | None, made: Written) -> Text:
     """Where the vectors are, and how many."""
     layers = f" of layer {', '.join(made.layers)}" if made.layers else ""
+    widths = ", ".join(str(width) for width in dict.fromkeys(made.widths))
     return Text(
-        f"{out}: {made.rows:,} vectors of {made.width} numbers{layers}, "
-        f"{made.sentences:,} sentences, {made.tokens:,} tokens"
+        f"{out}: {counted(made.rows, 'vectors')} of {widths} numbers{layers}, "
+        f"{counted(made.sentences, 'sentences')}, {counted(made.tokens, 'tokens')}"
     )
 
 
@@ -37,7 +39,8 @@ def places_table(places: Sequence[Place]) -> Table:
 def senses_table(answer: Senses) -> RenderableType:
     """Each occurrence, and below it those where the word is used most alike."""
     held = f", of which the first {OCCURRENCES:,}" if answer.found > OCCURRENCES else ""
-    head = f"{answer.word!r} stands {answer.found:,} times in this text{held}; layer {answer.layer}"
+    times = counted(answer.found, "times")
+    head = f"{answer.word!r} stands {times} in this text{held}; layer {answer.layer}"
     parts: list[RenderableType] = [Text(head, "bold")]
     for place, near in answer.near:
         line = Text(f"\nsentence {place.sentence:,}: ", "bold").append_text(_shown(place))

@@ -24,6 +24,8 @@ def show_result(
     settings: Settings,
     plan: Mapping[str, Any] | None = None,
     home: Path | None = None,
+    *,
+    direct: bool = False,
 ) -> None:
     """The leaderboard, where everything lies, how right a plan was, and what to try next.
 
@@ -33,6 +35,7 @@ def show_result(
         settings: of the place.
         plan: how right it was.
         home: as it was named for this command alone, so that the next one needs it too.
+        direct: it ran without Prefect, which then has nothing to show.
     """
     out.print(leaderboard(result.rows))
     if result.published:
@@ -55,12 +58,14 @@ def show_result(
     out.print()
     places = {
         "report": result.report,
-        "models": settings.store,
+        "store": settings.store,
         "MLflow": models_page(settings.tracking_uri),
     }
     stack = find(settings.home)
     if stack:
-        places |= {"MLflow": models_page(stack.mlflow), "Prefect": stack.prefect}
+        places["MLflow"] = models_page(stack.mlflow)
+    if stack and not direct:
+        places["Prefect"] = stack.prefect
     for name, place in places.items():
         out.print(f"{name:<8} {place}", soft_wrap=True, highlight=False)
     out.print("\n[bold]next[/]")

@@ -31,6 +31,7 @@ from pipelines.job import Job, RunResult
 from pipelines.settings import Settings
 from tasks.cluster import RayCluster
 from tasks.corpus import Corpus
+from tasks.counted import counted
 from tasks.errors import LexloomError
 from tasks.leaderboard import Row, leaderboard_markdown
 from tasks.prefect_task import as_prefect_task
@@ -206,7 +207,7 @@ def _flat(rows: Sequence[Row]) -> list[dict[str, str]]:
 
     def cells(row: Row) -> dict[str, str]:
         scores = {
-            score.name: f"{score.shown} ({score.scored:,} of {score.total:,} {score.items})"
+            score.name: f"{score.shown} ({score.scored:,} of {counted(score.total, score.items)})"
             for score in row.scores
         }
         return {

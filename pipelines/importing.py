@@ -10,6 +10,7 @@ from typing import Any
 from pipelines.job import git_commit
 from pipelines.settings import Settings
 from tasks.artifacts import Artifact, Stats
+from tasks.counted import counted
 from tasks.evaluation import EvaluationConfig, Score, check_sets, evaluate_words
 from tasks.importing.gathering import Errors
 from tasks.importing.steps import Format, import_model
@@ -57,7 +58,7 @@ class ImportResult:
         aliases = "@challenger @champion" if self.promotion.promoted else "@challenger"
         return [
             f"{self.name} v{self.version} {aliases}" + (" (read before)" if self.reused else ""),
-            f"{words:,} words, read as {format}" + (f"; {left}" if left else ""),
+            f"{counted(int(words), 'words')}, read as {format}" + (f"; {left}" if left else ""),
             *([_SUMS] if self.stats.get("sums_above_1") else []),
             *(score.line for score in self.scores),
             *(f"not champion: {reason}" for reason in self.promotion.reasons),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,8 @@ from tasks.continuing import Base, find_bases, learnt_by
 from tasks.corpus import Corpus, CorpusConfig, build_corpus
 from tasks.errors import ConfigError
 from tasks.evaluation import Score, evaluate_text, read_scores
-from tasks.mix import mix_models
+from tasks.mix import check_parts, mix_models
+from tasks.models import read_model
 from tasks.promotion import Promotion, promote
 from tasks.registry import check_name, register
 from tasks.runner import Observer, Runner
@@ -86,12 +87,18 @@ def mix_registered(
             where="--weights, --fit",
             remedy="add --weights 0.5,0.5, or --fit FILE with text that no model was trained on",
         )
+    if len(references) < 2:
+        raise ConfigError(
+            "one model makes no mixture", where=", ".join(references), remedy="name another"
+        )
     check_name(name)
     uri, store = settings.tracking_uri, Store(settings.store, settings.home / "cache")
     runner = Runner(store, resources=settings.resources, observer=observer)
     with store.files.in_use():
         bases = find_bases(store, references, uri)
         parts = {base.reference: base.model for base in bases}
+        if fit or score:
+            _refuse_what_cannot_be_mixed(store, parts)
         heldout = _read(runner, bases[0], fit).tokens["train"] if fit else None
         model = mix_models(runner, parts, weights=weights, heldout=heldout, label=name)
         stats = store.manifest(model).stats
@@ -108,6 +115,17 @@ def mix_registered(
     promotion = promote(registered.name, registered.version, tracking_uri=uri)
     found = {reference: float(stats[f"weight.{reference}"]) for reference in parts}
     return Made(f"{registered.name}/{registered.version}", stats, found, scores, promotion)
+
+
+def _refuse_what_cannot_be_mixed(store: Store, parts: Mapping[str, Artifact]) -> None:
+    """The step that mixes would refuse them too, but only after a text has been made into a corpus.
+
+    Raises:
+        InputError: a model that gives no probabilities, or two that do not go together.
+        ConfigError: one model twice.
+    """
+    readers = [store.reader(model) for model in parts.values()]
+    check_parts([read_model(reader) for reader in readers], readers, [*parts])
 
 
 def _read(runner: Runner, base: Base, text: Sequence[str]) -> Corpus:

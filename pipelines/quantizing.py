@@ -13,6 +13,7 @@ from pipelines.job import git_commit
 from pipelines.settings import Settings
 from tasks.adopt import adopt
 from tasks.artifacts import Stats
+from tasks.counted import counted
 from tasks.errors import InputError
 from tasks.evaluation import (
     Baseline,
@@ -136,7 +137,8 @@ def quantize_model(
         seed: of the rows that centroids begin as.
 
     Raises:
-        InputError: there is no such model, or it cannot be quantized; an evaluation set is missing.
+        InputError: there is no such model, or it cannot be quantized, or is no smaller then; an
+            evaluation set is missing.
         ConfigError: a name or number that cannot be.
     """
     uri, store = settings.tracking_uri, Store(settings.store, settings.home / "cache")
@@ -157,6 +159,7 @@ def quantize_model(
         params = Quantize(config, seed)
         model = runner.run(QUANTIZE, {"model": parent}, params, label=name)
         made = runner.outcomes[-1]
+        _check_size(made.stats, opened.reference)
         before = evaluate_words(runner, parent, sets.config, opened.reference)
         scores = _beside(evaluate_words(runner, model, sets.config, name), before, opened.reference)
         registered = register(
@@ -170,11 +173,20 @@ def quantize_model(
     promotion = promote(registered.name, registered.version, tracking_uri=uri)
     version = f"{registered.name}/{registered.version}"
     notes = [f"not scored on {missing}" for missing in sets.missing]
-    if config.centroids < 256:
-        notes.append(f"{config.centroids} centroids instead of 256: there are no more words")
     return Quantized(
         version, opened.reference, made.stats, scores, made.reused, promotion, tuple(notes)
     )
+
+
+def _check_size(stats: Stats, reference: str) -> None:
+    """Refuse codes that, with the centroids they stand for, take no less room than the vectors."""
+    now, before = float(stats["bytes"]), float(stats["bytes_before"])
+    if now >= before:
+        raise InputError(
+            f"its vectors take {megabytes(before)}, and quantized they would take {megabytes(now)}",
+            where=reference,
+            remedy="keep it as it is: codes save room where words are far more than 256",
+        )
 
 
 def _name(opened: OpenedModel) -> str:
@@ -221,7 +233,9 @@ def summary(stats: Stats) -> str:
 
 
 def megabytes(size: float) -> str:
-    """A size for people: 3.2 MB, 480 kB."""
+    """A size for people: 3.2 MB, 480.0 kB, 96 bytes."""
+    if size < 1e3:
+        return f"{size:,.0f} bytes"
     return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.1f} kB"
 
 
@@ -235,7 +249,7 @@ def quantized_table(found: Quantized) -> Table:
     table.add_row("vectors", megabytes(before), megabytes(now), f"1/{before / now:.1f}")
     table.add_row("relative error", "0", f"{stats['relative_error']:.3f}")
     table.add_row("mean cosine with the original", "1", f"{stats['mean_cosine']:.3f}")
-    asked = f"{stats['neighbours_asked']:,} words asked"
+    asked = f"{counted(int(stats['neighbours_asked']), 'words')} asked"
     table.add_row("nearest neighbours kept", "100%", f"{stats['neighbours_kept']:.1%}", asked)
     for key, value in stats.items():
         head, _, band = key.partition(".")

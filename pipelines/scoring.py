@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from models.generation import Sampling
+from tasks.counted import counted
 from tasks.errors import ConfigError
 from tasks.evaluation.perplexity import Tally, policy
 from tasks.generation import Made
@@ -93,19 +94,20 @@ def totals(answer: Mapping[str, Any]) -> Text:
     crosses = "" if answer["context_crosses_sentences"] else "no "
     return Text.assemble(
         (head, "bold"),
-        f"\nof known words and ends {_figure(answer['perplexity_of_known'], ',.2f')}, "
-        f"bits a character {_figure(answer['bits_per_character'], '.4f')}"
-        f"\n{answer['tokens']:,} tokens and {answer['sentence_ends']:,} sentence ends, "
+        f"\n{_figure(answer['perplexity_of_known'], ',.2f')} with <unk> left out (of known words "
+        f"and sentence ends), bits a character {_figure(answer['bits_per_character'], '.4f')}"
+        f"\n{counted(answer['tokens'], 'tokens')} and "
+        f"{counted(answer['sentence_ends'], 'sentence ends')}, "
         f"{answer['unknown']:,} unknown ({answer['unknown_share']:.2%}); {policy(answer)}, "
         f"{crosses}context across sentences, {answer['direction']}"
-        f"\nvocabulary {answer['vocabulary']}, {answer['vocabulary_entries']:,} entries",
+        f"\nvocabulary {answer['vocabulary']}, {counted(answer['vocabulary_entries'], 'entries')}",
     )
 
 
 def surprise_table(answer: Mapping[str, Any]) -> RenderableType:
     """The figures, and below them the log-probabilities, a row a word."""
     table = Table(box=None)
-    for heading in ("word", "log-probability", ""):
+    for heading in ("word", "log-probability (nats)", ""):
         table.add_column(Text(heading, overflow="fold"), overflow="fold")
     for row in answer["words"]:
         score = "-inf" if row["log_prob"] is None else f"{row['log_prob']:.3f}"
@@ -117,7 +119,7 @@ def surprise_table(answer: Mapping[str, Any]) -> RenderableType:
 def written_line(out: Path, by: str, answer: Mapping[str, Any]) -> Text:
     """Where the scores are, with their totals."""
     rows = answer["scored"] if by == "token" else answer["sentence_ends"]
-    return Text(f"{out}: {rows:,} rows, one a {by}\n").append_text(totals(answer))
+    return Text(f"{out}: {counted(rows, 'rows')}, one a {by}\n").append_text(totals(answer))
 
 
 def _figure(value: float | None, form: str) -> str:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from models.text import Tokens
 from tasks.artifacts import Artifact, Stats
 from tasks.corpus import Corpus
+from tasks.counted import counted
 from tasks.dedup import KEPT
 from tasks.filters import identify
 from tasks.ingest import REJECTS
@@ -272,7 +273,7 @@ def markdown(card: Mapping[str, Any]) -> str:
     ]
     parts.append(_table(["split", "", *heads], rows))
     n = sum(card["languages"].values())
-    parts.append(f"## Languages\n\nOf {n:,} documents drawn from the training text:")
+    parts.append(f"## Languages\n\nOf {counted(n, 'documents')} drawn from the training text:")
     parts.append(
         _table(
             ["language", "documents"],

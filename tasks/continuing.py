@@ -28,6 +28,7 @@ from models.families import FamilyConfig, StoredConfig
 from models.family import Family, GrowingFamily, MayBeFixed, with_article
 from tasks.artifacts import Artifact, Manifest, Stats, canonical_json, recipe_of
 from tasks.corpus import CorpusConfig
+from tasks.counted import counted
 from tasks.errors import ConfigError
 from tasks.export.native import FILES, is_model_folder
 from tasks.models import CONFIG, TextPipeline, read_text_pipeline
@@ -249,7 +250,7 @@ def phrases_of(text: TextPipeline) -> Phrases | None:
 def _phrases_in_words(phrases: Phrases | None) -> str:
     if phrases is None:
         return "none"
-    return f"{phrases.passes} passes, connectors {phrases.connectors}"
+    return f"{counted(phrases.passes, 'passes')}, connectors {phrases.connectors}"
 
 
 def _read_otherwise(base: Base, key: str, there: str, here: str) -> ConfigError:

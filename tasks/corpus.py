@@ -12,6 +12,7 @@ from pydantic import Field
 from models.family import Split
 from tasks.analyze import ANALYZE, Analyze, AnalyzeStep
 from tasks.artifacts import Artifact, Stats, digest
+from tasks.counted import counted
 from tasks.dedup import DEDUP, Deduplicate
 from tasks.errors import ConfigError, InputError
 from tasks.filters import FILTER, Filters, FilterStep
@@ -246,7 +247,8 @@ def _refuse_empty(runner: Runner, source: Source, stages: list[Artifact]) -> Non
                 dropped[key.removeprefix("dropped.")] += count
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))
     raise InputError(
-        f"the corpus is empty: {read['read']} records were read"
+        f"the corpus is empty: {counted(int(read['read']), 'records')} "
+        + ("was read" if read["read"] == 1 else "were read")
         + (f", all of them dropped ({reasons})" if reasons else ""),
         where=str(source),
         remedy="check the files, their format and their encoding",

@@ -77,8 +77,8 @@ class C4:
 class Gopher:
     """The rules of Gopher; appendix A.1.1 of the paper, repetition by its table A1."""
 
-    min_words: Annotated[int, Field(ge=0)] = 50
-    max_words: Annotated[int, Field(ge=1)] = 100_000
+    min_words: Annotated[int, Field(ge=0, description="Words of a document, at least")] = 50
+    max_words: Annotated[int, Field(ge=1, description="Words of a document, at most")] = 100_000
     min_mean_length: Annotated[float, Field(ge=0, description="Characters a word")] = 3.0
     max_mean_length: Annotated[float, Field(gt=0, description="Characters a word")] = 10.0
     max_symbols: Annotated[
@@ -88,11 +88,19 @@ class Gopher:
     max_ellipsis_lines: Annotated[Share, Field(description="Lines that end in an ellipsis")] = 0.3
     min_alphabetic: Annotated[Share, Field(description="Words with a letter")] = 0.8
     min_stop_words: Annotated[int, Field(ge=0, description="Of the stop words, different")] = 2
-    stop_words: tuple[str, ...] = ("the", "be", "to", "of", "and", "that", "have", "with")
-    max_repeated_lines: Share = 0.30
-    max_repeated_paragraphs: Share = 0.30
-    max_repeated_line_characters: Share = 0.20
-    max_repeated_paragraph_characters: Share = 0.20
+    stop_words: Annotated[tuple[str, ...], Field(description="Words of which a text has some")] = (
+        *("the", "be", "to", "of", "and", "that", "have", "with"),
+    )
+    max_repeated_lines: Annotated[Share, Field(description="Lines that repeat another")] = 0.30
+    max_repeated_paragraphs: Annotated[
+        Share, Field(description="Paragraphs that repeat another")
+    ] = 0.30
+    max_repeated_line_characters: Annotated[
+        Share, Field(description="Characters in lines that repeat another")
+    ] = 0.20
+    max_repeated_paragraph_characters: Annotated[
+        Share, Field(description="Characters in paragraphs that repeat another")
+    ] = 0.20
     max_top_ngrams: Annotated[
         tuple[Share, Share, Share],
         Field(description="Characters in the most frequent 2-, 3- and 4-gram"),

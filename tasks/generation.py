@@ -95,7 +95,10 @@ def make_texts(
     texts = Sentences.of(vocabulary, [first] * count)
     if isinstance(model, SpellsWords):
         _refuse_choice_of_words(how, asked.reference)
-        spelt = model.spell_on(texts, seed=seed, length=length, temperature=how.temperature)
+        try:
+            spelt = model.spell_on(texts, seed=seed, length=length, temperature=how.temperature)
+        except ValueError as error:
+            raise ConfigError(str(error), where=asked.reference) from None
         return [_spelt(asked, model, first, words, length) for words in spelt], 0
     try:
         found = generate(

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tasks.artifacts import Stats
+from tasks.counted import counted
 from tasks.evaluation.compare import Spread
 from tasks.evaluation.forgetting import Change
 from tasks.evaluation.score import Score, incomparable, show
@@ -189,7 +190,7 @@ def coverage(score: Score) -> str:
         return f"{score.scored:,} {about}, {score.details['unknown_share']:.1%} <unk>"
     if score.unit == "bits_per_character":
         return f"{score.total:,} chars, <unk> spelt out"
-    return f"{score.scored:,} of {score.total:,} {score.items} ({score.coverage:.0%})"
+    return f"{score.scored:,} of {counted(score.total, score.items)} ({score.coverage:.0%})"
 
 
 def baselines(score: Score) -> str:

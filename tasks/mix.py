@@ -145,8 +145,8 @@ def check_parts(
         if model.vocabulary.hash != models[0].vocabulary.hash:
             raise InputError(
                 f"its vocabulary ({len(model.vocabulary):,} entries) is not that of {names[0]} "
-                f"({len(models[0].vocabulary):,}), so their probabilities are not of the same "
-                "events",
+                f"({len(models[0].vocabulary):,}): models that are mixed must predict the same "
+                "words",
                 where=name,
                 remedy="train both with equal min_count and max_size over one corpus",
             )

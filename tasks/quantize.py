@@ -20,6 +20,7 @@ from models.quantized import Config, Table
 from models.quantized import Model as QuantizedModel
 from models.vocabulary import Vocabulary
 from tasks.artifacts import Stats
+from tasks.counted import counted
 from tasks.errors import ConfigError, InputError
 from tasks.evaluation import fidelity
 from tasks.models import read_model, read_text_pipeline, write_model
@@ -86,7 +87,8 @@ def configure(
     subwords = model.config if isinstance(model, FastText) else None
     rows = len(words) + (subwords.n_buckets if subwords else 0)
     if len(words) < 2:
-        raise InputError(f"this model has {len(words)} words, too few to quantize", where=where)
+        there = counted(len(words), "words")
+        raise InputError(f"this model has {there}, too few to quantize", where=where)
     dim = model.word_vectors(words[:1]).shape[1]
     chosen = max(1, dim // COLUMNS) if sub_vectors is None else sub_vectors
     if not 1 <= chosen <= dim:
@@ -159,7 +161,7 @@ def word_table(model: Model) -> Table:
     bad = np.flatnonzero(~np.isfinite(table).all(axis=1))
     if len(bad):
         raise InputError(
-            f"the vectors of {len(bad):,} words are not finite, the first is that of "
+            f"the vectors of {counted(len(bad), 'words')} are not finite, the first is that of "
             f"{words[bad[0]]!r}",
             where=model.config.title,
             remedy="train the model again, or import it without these words",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tasks import charts
 from tasks.corpus import Corpus
+from tasks.counted import counted
 from tasks.evaluation.score import Score, incomparable
 from tasks.leaderboard import (
     Registered,
@@ -170,7 +171,8 @@ def _steps(outcomes: Sequence[Outcome]) -> str:
         for outcome in outcomes
     ]
     head = ["step", "", "partitions computed", "took", "content"]
-    count = f"<p>{len(outcomes)} steps, {reused} of them reused, {duration(spent)} in all.</p>"
+    steps = counted(len(outcomes), "steps")
+    count = f"<p>{steps}, {reused} of them reused, {duration(spent)} in all.</p>"
     return count + table(head, body, right={2, 3})
 
 

@@ -10,6 +10,7 @@ from tasks import charts
 from tasks.artifacts import Stats
 from tasks.card import read_card, zipf
 from tasks.corpus import Corpus
+from tasks.counted import counted
 from tasks.report_pieces import plain, table
 from tasks.runner import Outcome
 from tasks.store import Store
@@ -91,7 +92,7 @@ def _card(card: Mapping[str, Any]) -> str:
         for reason, texts in reasons.items()
     ]
     parts = ["<h3>Lengths</h3>", table(head, lengths, right=range(2, 9))]
-    parts += ["<h3>Languages</h3>", f"<p>Of {n:,} documents drawn: {languages}</p>"]
+    parts += ["<h3>Languages</h3>", f"<p>Of {counted(n, 'documents')} drawn: {languages}</p>"]
     if dropped:
         examples = table(["stage", "reason", "begin with"], dropped)
         parts.append(

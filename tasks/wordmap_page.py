@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tasks.counted import counted
 from tasks.wordmap import HEIGHT, SIZE, WIDTH, WordMap, label, label_width
 
 _HERE = Path(__file__).parent
@@ -27,7 +28,7 @@ def map_page(found: WordMap) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}: map of {len(found.words):,} words</title>"
+        f"<title>{title}: map of {counted(len(found.words), 'words')}</title>"
         f"<style>{page_style}{style}</style></head>"
         f"<body><h1>{title}</h1>{map_figure(found)}{script}</body></html>\n"
     )
@@ -54,7 +55,7 @@ def map_figure(found: WordMap) -> str:
         '<output class="soft small"></output></div>'
         f'<figure class="map"><svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" role="img" '
         f'aria-label="map of words" font-size="{SIZE:g}">{"".join(marks)}</svg></figure>'
-        f'<p class="small">{len(found.words):,} words; {escape(found.caption)}.{more}</p>'
+        f'<p class="small">{counted(len(found.words), "words")}; {escape(found.caption)}.{more}</p>'
     )
 
 

@@ -9,6 +9,7 @@ import warnings
 from functools import partial
 from pathlib import Path
 
+from tasks.counted import counted
 from tasks.wordmap import HEIGHT, SIZE, WIDTH, WordMap, label
 
 INCHES = 12.0
@@ -44,7 +45,7 @@ def draw_map(found: WordMap, path: Path) -> list[str]:
             weight = "bold" if chosen else "normal"
             write(x + 6, y, label(word), color=INK, va="center_baseline", weight=weight)
     write(12, 20, found.title, color=SOFT)
-    write(12, HEIGHT - 12, f"{len(found.words):,} words; {found.caption}", color=SOFT)
+    write(12, HEIGHT - 12, f"{counted(len(found.words), 'words')}; {found.caption}", color=SOFT)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # told by what is returned
         canvas.print_figure(path, format="png", dpi=DPI, facecolor="white")

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from models import vectors
 from tasks.artifacts import digest
+from tasks.counted import counted
 from tasks.errors import InputError
 from tasks.evaluation import bootstrap
 from tasks.evaluation.lexicon import CASE_POLICY, Words
@@ -74,7 +75,7 @@ def read_classes(path: Path, name: str = "") -> Classes:
     if not rows:
         example = f", such as {lines[0].strip()[:80]!r}" if lines else ""
         raise InputError(
-            f"0 of {len(lines)} lines parsed as a word and its class{example}",
+            f"0 of {counted(len(lines), 'lines')} parsed as a word and its class{example}",
             where=name or str(path),
             remedy="write a word a line, as WORD<tab>CLASS",
         )

@@ -39,6 +39,7 @@ from models.capabilities import EmbedsWords
 from models.family import Family, FloatArray, Model, Progress, State
 from models.vocabulary import Vocabulary
 from tasks.artifacts import Artifact, Stats
+from tasks.counted import counted
 from tasks.errors import InputError
 from tasks.evaluation import EvaluationConfig, analogy, similarity
 from tasks.evaluation.lexicon import Case, Words
@@ -292,7 +293,7 @@ def _shared(before: Model, after: Model) -> tuple[_Part, _Part]:
     kept = np.array(common, np.int64)[known]
     if len(kept) < 2 + NEIGHBOURS:
         raise InputError(
-            f"the two models have {len(kept)} words in common",
+            f"the two models have {counted(len(kept), 'words')} in common",
             where=f"{before.config.title}, {after.config.title}",
             remedy="compare models of texts of one language, cut into words alike",
         )

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from models import vectors
 from models.family import FloatArray
 from tasks.artifacts import digest
+from tasks.counted import counted
 from tasks.errors import InputError
 from tasks.evaluation import bootstrap
 from tasks.evaluation.lexicon import CASE_POLICY, Words
@@ -54,7 +55,7 @@ def read_groups(files: Mapping[str, Path], name: str = "") -> tuple[Group, ...]:
         for topic, words in blocks:
             if len(words) != 2:
                 raise InputError(
-                    f"{len(words)} blocks of words under {topic!r}, not two",
+                    f"{counted(len(words), 'blocks')} of words under {topic!r}, not two",
                     where=f"{name}: {path.name}" if name else str(path),
                     remedy="write the members, an empty line and the outliers, a word a line",
                 )

@@ -28,6 +28,7 @@ from models.capabilities import (
 from models.family import Model, Progress
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import BOS, EOS, Vocabulary
+from tasks.counted import counted
 from tasks.errors import TrainingError
 from tasks.evaluation import bootstrap
 from tasks.evaluation.score import LEAST_SCORED, Baseline, Score
@@ -348,7 +349,7 @@ class _Made:
 
     def _undefined(self, sums: Tally) -> str:
         if sums.impossible:
-            return f"the model holds {sums.impossible} tokens for impossible"
+            return f"the model holds {counted(sums.impossible, 'tokens')} for impossible"
         return "the text is empty" if sums.tokens == 0 else ""
 
     def _score(

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from tasks.counted import counted
+
 UNITS = {
     "perplexity": "lower",
     "pseudo_perplexity": "lower",
@@ -106,7 +108,7 @@ class Score:
         value = f"{self.shown} ({self.undefined})" if self.undefined else f"{self.shown}{unit}"
         parts = [" ".join(filter(None, [f"{self.name}: {value}", self.range]))]
         parts += [f"{b.name} {show(b.value, self.unit)}" for b in self.baselines]
-        covered = f"{self.scored:,} of {self.total:,} {self.items} ({self.coverage:.1%})"
+        covered = f"{self.scored:,} of {counted(self.total, self.items)} ({self.coverage:.1%})"
         return " | ".join(filter(None, [*parts, covered, self.policy, self.otherwise]))
 
     def beside(self, baseline: Baseline) -> Score:
@@ -133,7 +135,10 @@ with a correlation that strays by 0.23 from zero (one over the root of 19)."""
 
 def too_few(scored: int, items: str) -> str:
     """Why so little is no score."""
-    return f"only {scored} {items} covered; under {LEAST_SCORED} chance decides"
+    return (
+        f"only {counted(scored, items)} covered: too few to tell from chance "
+        f"({LEAST_SCORED} are needed)"
+    )
 
 
 def incomparable(a: Score, b: Score) -> str:

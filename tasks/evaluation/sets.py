@@ -20,6 +20,7 @@ import numpy as np
 
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import Vocabulary
+from tasks.counted import counted
 from tasks.errors import InputError, not_utf8
 from tasks.models import TextPipeline
 
@@ -191,7 +192,7 @@ def read_pairs(path: Path, name: str = "") -> PairSet:
     if not pairs:
         example = f", such as {lines[0].strip()[:80]!r}" if lines else ""
         raise InputError(
-            f"0 of {len(lines)} lines parsed as two words and a number{example}",
+            f"0 of {counted(len(lines), 'lines')} parsed as two words and a number{example}",
             where=name or str(path),
             remedy="write a pair a line, as WORD<tab>WORD<tab>SCORE",
         )
@@ -250,7 +251,7 @@ def read_analogies(files: Path | Mapping[str, Path], name: str = "") -> AnalogyS
         example = f", such as {unread[0][:80]!r}" if unread else ""
         where = name or (str(files) if one else "")
         raise InputError(
-            f"0 of {len(unread)} lines parsed as four words{example}",
+            f"0 of {counted(len(unread), 'lines')} parsed as four words{example}",
             where=where,
             remedy="write a question a line, as WORD WORD WORD WORD, under lines ': SECTION', or a "
             "word and its answers, as WORD<tab>ANSWER/ANSWER",

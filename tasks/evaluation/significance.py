@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.counted import counted
 from tasks.evaluation import bootstrap
 from tasks.evaluation.by_sentence import SentenceScores
 from tasks.evaluation.perplexity import LARGEST, RUNS
@@ -86,7 +87,8 @@ class TextDifference:
     @property
     def covered(self) -> str:
         """What it rests on, for people; empty where nothing was compared."""
-        return "" if self.reason else f"{self.sentences:,} sentences in {self.runs:,} runs"
+        runs = counted(self.runs, "runs")
+        return "" if self.reason else f"{counted(self.sentences, 'sentences')} in {runs}"
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""

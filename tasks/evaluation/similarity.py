@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from models import vectors
 from models.family import FloatArray
 from tasks.artifacts import digest
+from tasks.counted import counted
 from tasks.evaluation import bootstrap
 from tasks.evaluation.lexicon import CASE_POLICY, Words
 from tasks.evaluation.score import LEAST_SCORED, Baseline, Score, too_few
@@ -113,7 +114,7 @@ def measure(name: str, words: Words, pairs: PairSet) -> Score:
         "interval_method": bootstrap.METHOD,
         "bands": [*_bands(judged)] if words.model.vocabulary.counts.any() else [],
     }
-    made_up = f"{composed} pairs with a word composed of parts, " if composed else ""
+    made_up = f"{counted(composed, 'pairs')} with a word composed of parts, " if composed else ""
     score = Score(
         name,
         value,
@@ -222,7 +223,7 @@ def pearson(gold: Cosines, values: Cosines) -> float | None:
 
 def _undefined(gold: Cosines, values: Cosines) -> str:
     if len(gold) < 2:
-        return f"{len(gold)} pairs covered, a correlation takes two"
+        return f"{counted(len(gold), 'pairs')} covered, a correlation takes two"
     if np.ptp(gold) == 0:
         return "all gold scores are equal"
     if np.ptp(values) < EQUAL:

@@ -24,6 +24,7 @@ from models.backoff import Table
 from models.imported_ngram import Model as ImportedNgram
 from models.ngram import Ngram
 from models.vocabulary import Vocabulary
+from tasks.counted import counted
 from tasks.errors import InputError
 from tasks.export.aside import written_aside
 from tasks.spool import in_order
@@ -107,7 +108,8 @@ def _surfaces(vocabulary: Vocabulary) -> tuple[NDArray[np.uint8], NDArray[np.int
             bad.append(entry)
     if bad:
         raise InputError(
-            f"{len(bad)} words cannot be written to an ARPA file, the first is {bad[0]!r}",
+            f"{counted(len(bad), 'words')} cannot be written to an ARPA file, the first is "
+            f"{bad[0]!r}",
             where="vocabulary",
             remedy="tokenize without white space inside of words, or export another format",
         )

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from models.capabilities import ClassesWords
 from models.clustering import LENGTHS, prefixes
 from models.family import Model
+from tasks.counted import counted
 from tasks.errors import InputError, not_utf8
 from tasks.export.aside import written_aside
 
@@ -35,7 +36,8 @@ def write_paths(model: Model, path: Path) -> None:
     bad = [word for _, word, _ in rows if _UNWRITABLE.search(word)]
     if bad:
         raise InputError(
-            f"{len(bad)} words cannot be written to a file of paths, the first is {bad[0]!r}",
+            f"{counted(len(bad), 'words')} cannot be written to a file of paths, the first is "
+            f"{bad[0]!r}",
             where="vocabulary",
             remedy="tokenize without white space inside of words, or export parquet",
         )

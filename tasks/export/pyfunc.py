@@ -78,8 +78,12 @@ def save_pyfunc(folder: Path, out: Path, mlflow_model: Any, about: Mapping[str, 
 
 def usage(model: Model, name: str) -> str:
     """What a registry says about a model, in Markdown."""
+    from tasks.export.served import tasks_of
+
     rows, params = _example(model)
     return f"""{model.config.title} ({model.config.paper})
+
+It answers the tasks {", ".join(tasks_of(model))}; the last line says how each is asked.
 
 ```python
 import mlflow.pyfunc

@@ -1,12 +1,15 @@
 """A registered model for whoever pulled it: what MLflow serves, without lexloom.
 
-Nobody imports this module. ``tasks.export.bundle`` cuts a file out of it, together with the family
-and whatever else the model needs; that file needs MLflow and numpy, and torch for neural families.
+Here this module is asked for nothing but the names of tasks. ``tasks.export.bundle`` cuts a file
+out of it, together with the family and whatever else the model needs; that file needs MLflow and
+numpy, and torch for neural families.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +67,9 @@ class Pretrained(PythonModel):
     rank               word, other     ``rank`` of the other among the neighbours, and ``closer``
     log_prob           tokens or text  ``log_probs`` of each token and of the sentence end,
                                        in nats, ``log_prob``, their sum, and ``unknown``,
-                                       how many tokens the model does not know
+                                       how many tokens the model does not know; perplexity is
+                                       exp(-S / N), S the sum of ``log_prob`` over all rows, N
+                                       the number of all tokens and sentence ends
     generate           tokens or text  ``tokens`` that go on from these, ``ended``, whether the
                                        sentence did, and ``log_prob`` of what was made
     fill_in            tokens or text  ``log_probs`` of each token, hidden in turn and predicted
@@ -76,16 +81,29 @@ class Pretrained(PythonModel):
                                        ``similarities`` of those most alike, best first
     =================  ==============  ===========================================================
 
-    More ``params``: ``k``, how many neighbours or answers (10); ``method`` of analogies, "3cosadd"
-    or "3cosmul"; ``vectors``, which of the model's vectors answer: "own", "input", "output", "sum",
-    "before-highway" or "after-highway". Of generate: ``length`` (50), words to make at most;
-    ``seed`` (1), row i depends on it and on i alone; ``temperature`` (1.0), ``top_k``, ``top_p``
-    (1.0); ``unknown`` (False), whether ``<unk>`` may be made. Of token_vectors and
-    senses: ``layer`` ("last"), by its name; of senses: ``word``.
+    There are more ``params``:
 
-    An answer about a word that the model does not know is None. ``tokens``, ``words`` and
-    ``others`` are lists of strings; ``text``, one sentence as a string, is taken only where the
-    text pipeline of the model can be repeated without lexloom.
+    ===========  =================================================================================
+    params       what they say, and what holds without them
+    ===========  =================================================================================
+    k            how many neighbours or answers (10)
+    method       of analogies, "3cosadd" or "3cosmul" ("3cosadd")
+    vectors      which of the model's vectors answer: "own", "input", "output", "sum",
+                 "before-highway" or "after-highway" ("own")
+    length       of generate: words to make at most (50)
+    seed         of generate: row i depends on it and on i alone (1)
+    temperature  of generate (1.0)
+    top_k        of generate: only so many of the likeliest words (all)
+    top_p        of generate: only the likeliest words with this share (1.0)
+    unknown      of generate: whether ``<unk>`` may be made (False)
+    layer        of token_vectors and senses: its name ("last")
+    word         of senses: the word that is looked for
+    ===========  =================================================================================
+
+    An answer about a word that the model does not know is None; where a question has several words,
+    ``unknown`` names the one that it does not know. ``tokens``, ``words`` and ``others`` are lists
+    of strings; ``text``, one sentence as a string, is taken only where the text pipeline of the
+    model can be repeated without lexloom.
 
     ``unwrap_python_model()`` of the loaded model gives this object, whose methods answer the same
     questions one at a time; ``word_vectors()`` has more.
@@ -107,6 +125,7 @@ class Pretrained(PythonModel):
         self.vocabulary = Vocabulary.from_json(read("vocabulary.json"))
         self.model = config.restore(self.vocabulary, map_tensors(folder / "weights.safetensors"))
         self.text = read("text.json")
+        self.__doc__ = documented(tasks_of(self.model))
 
     # --- one question at a time ---
 
@@ -134,7 +153,7 @@ class Pretrained(PythonModel):
 
     def neighbours(self, word: str, k: int = 10) -> Ranked | None:
         """The ``k`` words nearest to a word by cosine, with their cosines."""
-        vectors = self.word_vectors()
+        vectors, k = self.word_vectors(), _number(k)
         return vectors.most_similar([word], k=k) if vectors.knows(word) else None
 
     def similarity(self, word: str, other: str) -> float | None:
@@ -146,7 +165,7 @@ class Pretrained(PythonModel):
         self, a: str, b: str, c: str, k: int = 10, method: Method = "3cosadd"
     ) -> Ranked | None:
         """The ``k`` best answers to "a is to b as c is to ?", with their scores."""
-        vectors = self.word_vectors()
+        vectors, k = self.word_vectors(), _number(k)
         if not _all_known(vectors, [a, b, c]):
             return None
         return vectors.analogy(a, b, c, k, method)
@@ -191,7 +210,7 @@ class Pretrained(PythonModel):
         self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> pd.DataFrame:
         """The answers to a table of questions; see the class."""
-        params = params or {}
+        params = {name: value for name, value in (params or {}).items() if value is not None}
         default = "neighbours" if isinstance(self.model, EmbedsWords) else "log_prob"
         task = params.get("task") or default
         if task == "log_prob":
@@ -203,7 +222,7 @@ class Pretrained(PythonModel):
         elif task in QUESTIONS:
             answers = self._about_words(QUESTIONS[task], model_input, params)
         else:
-            there = ", ".join([*QUESTIONS, "log_prob", "generate", *CONTEXTUAL])
+            there = ", ".join(tasks_of(self.model))
             raise _refusal(f"there is no task {task!r}; there are {there}")
         # Left to itself, pandas makes NaN of None among numbers, which JSON does not know.
         return pd.DataFrame(
@@ -217,34 +236,44 @@ class Pretrained(PythonModel):
         self, question: Question, table: pd.DataFrame, params: dict[str, Any]
     ) -> dict[str, list[Any]]:
         vectors = self.word_vectors(params.get("vectors") or "own")
-        k, method = int(params.get("k", 10)), params.get("method") or "3cosadd"
+        k = _number(params.get("k", 10), least=0 if question is QUESTIONS["rank"] else 1)
+        method = params.get("method") or "3cosadd"
         if method not in ("3cosadd", "3cosmul"):
             raise _refusal(f"there is no method {method!r}; there are 3cosadd and 3cosmul")
         lists = question.columns[0] == "words"
         columns = (_lists if lists else _columns)(table, *question.columns)
+        if len({len(column) for column in columns}) > 1:
+            lengths = ", ".join(str(len(column)) for column in columns)
+            names = ", ".join(question.columns)
+            raise _refusal(f"the columns {names} must be equally long, and have {lengths} rows")
         found: list[tuple[Any, ...]] = []
+        unknown: list[str | None] = []
         for row in zip(*columns, strict=True):
+            unknown.append(None)
             try:
                 found.append(question.ask(vectors, row, k, method))
-            except UnknownWord:
+            except UnknownWord as error:
+                unknown[-1] = error.word
                 found.append((None,) * len(question.answers))
             except ValueError as error:
                 raise _refusal(str(error)) from None
         answers = [list(column) for column in zip(*found, strict=True)] or [[]] * len(
             question.answers
         )
-        echoed = {"word": columns[0]} if question.columns == ("word",) else {}
-        return {**echoed, **dict(zip(question.answers, answers, strict=True))}
+        named = dict(zip(question.answers, answers, strict=True))
+        if question.columns == ("word",):
+            return {"word": columns[0], **named}
+        return {**named, "unknown": unknown}
 
     def _sentences(self, table: pd.DataFrame) -> list[list[str]]:
         if "tokens" in table:
-            rows = table["tokens"].tolist()
-            if any(isinstance(row, str) or not hasattr(row, "__iter__") for row in rows):
-                raise _refusal("`tokens` is a list of strings in every row")
-            return [list(row) for row in rows]
+            return _lists(table, "tokens")[0]
         if "text" in table:
             return [self.tokens(text) for text in _columns(table, "text")[0]]
-        raise _refusal("this task reads token lists in the column `tokens`")
+        raise _refusal(
+            "this task reads token lists in the column `tokens`, or sentences in `text`, and there "
+            f"is neither{_instead(table)}"
+        )
 
     def _texts(self, table: pd.DataFrame, params: dict[str, Any]) -> dict[str, list[Any]]:
         model, entries = self._scores, self.vocabulary.entries
@@ -295,7 +324,7 @@ class Pretrained(PythonModel):
     ) -> list[NDArray[np.float32]]:
         """For each sentence (T, D), the vectors of its tokens, each sentence read alone."""
         if not isinstance(self.model, EmbedsTokens):
-            raise _refusal(f"a {self._title} model has no vectors of tokens in their context")
+            raise _refusal(f"{self._title} model has no vectors of tokens in their context")
         try:
             number, *more = chosen_layers(self.model.layers, [layer])
         except ValueError as error:
@@ -316,7 +345,7 @@ class Pretrained(PythonModel):
         self, sentences: list[list[str]], _params: dict[str, Any]
     ) -> dict[str, list[Any]]:
         if not isinstance(self.model, EmbedsSentences):
-            raise _refusal(f"a {self._title} model has no vectors of sentences")
+            raise _refusal(f"{self._title} model has no vectors of sentences")
         found = self.model.sentence_vectors(Sentences.of(self.vocabulary, sentences))
         return {"vector": found.tolist()}
 
@@ -330,12 +359,12 @@ class Pretrained(PythonModel):
             for position, token in enumerate(tokens)
             if token == word
         ]
-        layer = str(params.get("layer") or "last")
+        layer, k = str(params.get("layer") or "last"), _number(params.get("k", 10))
         vectors = self.token_vectors([sentences[row] for row, _ in places], layer)
         if not places:
             return {name: [] for name in SENSES}
         own = np.stack([rows[at] for rows, (_, at) in zip(vectors, places, strict=True)])
-        near, cosines = nearest_others(own, np.arange(len(own)), int(params.get("k", 10)))
+        near, cosines = nearest_others(own, np.arange(len(own)), k)
         columns = (
             [row for row, _ in places],
             [position for _, position in places],
@@ -349,7 +378,7 @@ class Pretrained(PythonModel):
         self, sentences: list[list[str]], _params: dict[str, Any]
     ) -> dict[str, list[Any]]:
         if not isinstance(self.model, FillsIn):
-            raise _refusal(f"a {self._title} model fills in no hidden tokens")
+            raise _refusal(f"{self._title} model fills in no hidden tokens")
         text = Sentences.of(self.vocabulary, sentences)
         found = np.split(self.model.masked_log_prob(text), text.starts[1:-1])
         return {"log_probs": [row.tolist() for row in found]}
@@ -465,13 +494,17 @@ def _columns(table: pd.DataFrame, *names: str) -> list[list[str]]:
     for name in names:
         if name not in table:
             raise _refusal(
-                f"this task reads the columns {', '.join(names)}, and there is no {name!r}: "
-                "give a DataFrame, a dict of columns or a list of dicts"
+                f"this task reads the columns {', '.join(names)}, and there is no {name!r}"
+                f"{_instead(table)}: give a DataFrame, a dict of columns or a list of dicts"
             )
         cells = table[name].tolist()
-        column = [v for cell in cells for v in ([cell] if isinstance(cell, str) else list(cell))]
-        if not all(isinstance(value, str) for value in column):
-            raise _refusal(f"the column {name!r} must hold a string in every row")
+        column = [v for cell in cells for v in (list(cell) if _is_list(cell) else [cell])]
+        for row, value in enumerate(column, 1):
+            if not isinstance(value, str):
+                raise _refusal(
+                    f"the column {name!r} must hold a string in every row, not {_shown(value)} as "
+                    f"in row {row}"
+                )
         columns.append(column)
     return columns
 
@@ -482,9 +515,87 @@ def _lists(table: pd.DataFrame, *names: str) -> list[list[list[str]]]:
         if name not in table:
             raise _refusal(
                 f"this task reads lists of strings in the columns {', '.join(names)}, and there is "
-                f"no {name!r}"
+                f"no {name!r}{_instead(table)}"
             )
+        for row, cell in enumerate(table[name], 1):
+            bad = [v for v in cell if not isinstance(v, str)] if _is_list(cell) else [cell]
+            if bad:
+                raise _refusal(
+                    f"the column {name!r} must hold a list of strings in every row, not "
+                    f"{_shown(bad[0])} as in row {row}"
+                )
     return [[list(cell) for cell in table[name]] for name in names]
+
+
+def _is_list(cell: Any) -> bool:
+    return hasattr(cell, "__iter__") and not isinstance(cell, str)
+
+
+def _shown(value: Any) -> str:
+    """A value for people; pandas makes NaN of what is not there."""
+    absent = value is None or (isinstance(value, float) and np.isnan(value))
+    return "nothing" if absent else repr(value)
+
+
+def _instead(table: pd.DataFrame) -> str:
+    """Which columns there are, to be put behind those that are missing."""
+    there = ", ".join(repr(str(name)) for name in table.columns)
+    return f" (there is {there})" if there else ""
+
+
+def _number(k: Any, least: int = 1) -> int:
+    """How many answers are asked for."""
+    try:
+        number = operator.index(k)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise _refusal(f"k, the number of answers, must be a whole number from {least} on, not {k}")
+    return number
+
+
+# --- what a model answers -------------------------------------------------------------------
+
+
+def tasks_of(model: Any) -> tuple[str, ...]:
+    """The tasks that a model answers."""
+    able = {
+        "log_prob": Scores,
+        "generate": Predicts,
+        "fill_in": FillsIn,
+        "token_vectors": EmbedsTokens,
+        "sentence_vectors": EmbedsSentences,
+        "senses": EmbedsTokens,
+    }
+    about_words = tuple(QUESTIONS) if choices(model) else ()
+    return (*about_words, *(task for task, needed in able.items() if isinstance(model, needed)))
+
+
+PARAMS = {
+    **dict.fromkeys(("k", "vectors"), ("neighbours",)),
+    "method": ("analogy",),
+    **dict.fromkeys(("length", "seed", "temperature", "top_k", "top_p", "unknown"), ("generate",)),
+    **dict.fromkeys(("layer", "word"), ("token_vectors",)),
+}
+"""The tasks that parameters belong to, one of which a model has to answer."""
+
+
+def documented(tasks: Sequence[str]) -> str:
+    """The docstring of ``Pretrained`` without what a model that answers these tasks has no use for.
+
+    Its tables name a task or a parameter at the beginning of a row.
+    """
+    lines, rulers, kept = [], 0, True
+    for line in inspect.cleandoc(Pretrained.__doc__ or "").splitlines():
+        rulers += line.startswith("==")
+        if rulers % 3 != 2 or line.startswith("=="):
+            kept = True
+        elif not line.startswith(" "):
+            name = line.split(" ")[0]
+            kept = any(task in tasks for task in PARAMS.get(name, (name,)))
+        if kept:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def _refusal(problem: str) -> MlflowException:

@@ -50,8 +50,12 @@ def read_binary(file: BinaryIO, gathering: Gathering) -> None:
                 remedy="the file is damaged, or of another format: name it with --format",
             )
     if rest.strip(b"\r\n"):
-        problem = "the file ends within a record: it was cut off"
-        gathering.reject("cut_off", problem, f"byte {offset}")
+        if gathering.seen == promised:
+            problem = "there are more bytes behind the last of the words that the header promises"
+            gathering.reject("trailing", problem, f"byte {offset}")
+        else:
+            problem = "the file ends within a record: it was cut off"
+            gathering.reject("cut_off", problem, f"byte {offset}")
     check_promise(gathering, promised)
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from tasks.errors import InputError
 from tasks.importing import fasttext
-from tasks.importing.text import HEADER, NUMBER
+from tasks.importing.text import HEADER, NUMBER, check_tabs, sample_of
 
 FileFormat = Literal["word2vec", "word2vec-bin", "glove", "fasttext", "parquet", "arpa"]
 
@@ -63,6 +63,7 @@ def detect(start: bytes, name: str) -> FileFormat:
         line = line.rpartition(b" ")[0]
     if _CONTROL.search(line) is None and NUMBER.fullmatch(line.rstrip(b" \r").rpartition(b" ")[2]):
         return "glove"
+    check_tabs(sample_of(text, 0), name)
     raise InputError(
         "this is no file of vectors in a format that is known",
         where=name,

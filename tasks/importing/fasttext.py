@@ -18,6 +18,7 @@ Supervised, quantized (``.ftz``) and pruned models are refused: they answer othe
 from __future__ import annotations
 
 import struct
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -27,14 +28,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from models.fasttext import Config, Model
 from models.vocabulary import Vocabulary
+from tasks.counted import counted
 from tasks.errors import InputError
 from tasks.importing.gathering import Gathering
+from tasks.importing.text import HEADER
 
 MAGIC, VERSION = 793712314, 12
 ARGUMENTS = struct.Struct("<12i d")
 LOSSES = {1: "hierarchical-softmax", 2: "negative-sampling"}
 ARCHITECTURES = {1: "cbow", 2: "skip-gram"}
 SUPERVISED = 3
+
+START = 256
+"""Bytes by which a file is told; the settings are among them."""
 
 _PIECE = 8 << 20
 
@@ -98,17 +104,18 @@ def read_fasttext(file: BinaryIO, gathering: Gathering) -> Model:
     Raises:
         InputError: the file is of another kind, or damaged.
     """
-    source = _Source(file, gathering.name)
-    start = source.take(8)
-    magic, version = struct.unpack("<2i", start)
-    new = magic == MAGIC
+    start = file.read(START)
+    source = _Source(file, gathering.name, start)
+    new = start[:4] == MAGIC.to_bytes(4, "little")
+    if not new and not looks_old(start):
+        raise _stranger(source)
+    version = source.unpack("2i")[1] if new else 0
     if new and version not in (11, VERSION):
         raise source.refusal(
             f"this is version {version} of fastText's format; 11 and {VERSION} are known",
             "save the model anew with fasttext 0.9.2 or later",
         )
-    head = source.take(ARGUMENTS.size - (0 if new else len(start)))
-    arguments = ARGUMENTS.unpack(head if new else start + head)
+    arguments = ARGUMENTS.unpack(source.take(ARGUMENTS.size))
     entries, n_words, labels, _ = source.unpack("3iq")
     pruned = source.unpack("q")[0] if new else -1
     if arguments[7] == SUPERVISED or labels:
@@ -124,7 +131,29 @@ def read_fasttext(file: BinaryIO, gathering: Gathering) -> Model:
     words, counts = _entries(source, entries)
     table = _matrix(source, new, config.dim)
     output = _matrix(source, new, config.dim)
+    if source.rest or file.read(1):
+        raise source.refusal(
+            "there are more bytes behind the tables of this model",
+            "fetch it again: the file is damaged, or something was appended to it",
+        )
     return _model(config, words, counts, table, output, arguments[8], gathering)
+
+
+def _stranger(source: _Source) -> InputError:
+    """What to say of a file that is none of fastText's."""
+    start = source.rest
+    if not start:
+        return source.refusal("the file is empty", "fetch it again")
+    if HEADER.match(start.removeprefix(BOM_UTF8)):
+        return source.refusal(
+            'this is no .bin file of fastText: it begins with a line "words width"',
+            "--format word2vec-bin or word2vec reads such files, --format auto finds out which",
+        )
+    return source.refusal(
+        "this is no .bin file of fastText: it begins neither with the format's number nor with "
+        "settings of the format from before that",
+        "--format auto finds out what it is",
+    )
 
 
 def _config(arguments: tuple[Any, ...], source: _Source) -> Config:
@@ -245,7 +274,8 @@ def _model(
     if config.objective == "hierarchical-softmax":
         if len(kept) < n:
             raise InputError(
-                f"{n - len(kept)} words cannot be used, and without them its tree falls apart",
+                f"{counted(n - len(kept), 'words')} cannot be used, without which its tree "
+                "falls apart",
                 where=name,
                 remedy="--errors replace puts U+FFFD for what is no UTF-8",
             )

@@ -10,7 +10,7 @@ replace   bytes that are no UTF-8 become U+FFFD; of everything else as ``reject`
 ========  =======================================================================================
 
 Reasons: ``invalid_utf8``, ``too_few_numbers``, ``not_a_number``, ``not_finite``, ``empty_word``,
-``cut_off``; and for a header that is wrong about the number of words ``missing`` and
+``cut_off``, ``trailing``; and for a header that is wrong about the number of words ``missing`` and
 ``not_promised``. Two things are no errors, and only counted: ``empty_word``, as nobody can ask for
 it, and ``duplicate``, a word that was there before; the first one counts. Under ``replace`` words
 may have become equal.

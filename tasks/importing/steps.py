@@ -25,7 +25,7 @@ from models.imported_ngram import Model as ImportedNgram
 from models.vocabulary import Vocabulary
 from tasks.artifacts import Artifact, Stats
 from tasks.errors import InputError
-from tasks.export.native import FILES, check_folder
+from tasks.export.native import FILES, check_folder, is_model_folder
 from tasks.files import import_files, origin_of
 from tasks.importing.arpa import read_arpa
 from tasks.importing.binary import read_binary
@@ -86,16 +86,29 @@ def import_model(runner: Runner, name: str, format: Format, errors: Errors) -> A
     folder = Path(name).expanduser()
     if folder.is_dir():
         if format not in ("auto", "native"):
-            raise InputError(f"this is a folder, no {format} file", where=name)
+            raise InputError(
+                f"this is a folder, no {format} file", where=name, remedy="name a file in it"
+            )
+        if not is_model_folder(folder):
+            raise InputError(
+                "this folder is no model",
+                where=name,
+                remedy="name a file of vectors, or a folder that `lexloom pull --format native` "
+                "made",
+            )
         check_folder(folder)
         files = import_files(runner.store, [folder / file for file in FILES], "folder")
         return runner.run(COPY, {"folder": files}, Copy(), label=folder.name)
-    if format == "native":
-        raise InputError("a model in the native format is a folder", where=name)
     path, *others = find_files((name,), fetched_folder(runner.store))
     if others:
         raise InputError(
             f"this names {1 + len(others)} files", where=name, remedy="import them one by one"
+        )
+    if format == "native":
+        raise InputError(
+            "a model in the native format is a folder, and this is none",
+            where=name,
+            remedy="leave --format out, or name a folder that `lexloom pull --format native` made",
         )
     file = import_files(runner.store, [path], "vectors")
     return runner.run(IMPORT, {"vectors": file}, Import(format, errors), label=path.name)

@@ -21,6 +21,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from tasks.counted import counted
 from tasks.errors import InputError
 from tasks.importing.gathering import Gathering
 
@@ -53,10 +54,12 @@ def read_text(file: BinaryIO, gathering: Gathering, *, header: bool) -> None:
     n_lines = 0
     if said:
         begin, n_lines = said.end(), 1
-    while not (sample := _sample(first, begin)) and (more := next(blocks, b"")):
+    while not (sample := sample_of(first, begin)) and (more := next(blocks, b"")):
         first += more
     promised = int(said.group(1)) if said else None
     dim = _width(sample, int(said.group(2)) if said else None, gathering.name)
+    if not header and gathering.errors == "strict":
+        _check_no_header(first, begin, dim, gathering.name)
     while first:
         n_lines = _read_block(first, begin, dim, n_lines, gathering)
         first, begin = next(blocks, b""), 0
@@ -70,14 +73,15 @@ def check_promise(gathering: Gathering, promised: int) -> None:
     if found != promised:
         gathering.reject(
             "missing" if found < promised else "not_promised",
-            f"the header promises {promised:,} words, the file has {found:,}"
+            f"the header promises {counted(promised, 'words')}, the file has {found:,}"
             + ("; it may be cut off" if found < promised else ""),
             "",
             n=abs(promised - found),
         )
 
 
-def _sample(block: bytes, begin: int) -> list[bytes]:
+def sample_of(block: bytes, begin: int) -> list[bytes]:
+    """The first lines behind a place, without empty ones."""
     return [line for line in block[begin:].split(b"\n", SAMPLE)[:SAMPLE] if line.strip()]
 
 
@@ -104,6 +108,7 @@ def _blocks(file: BinaryIO, name: str) -> Iterator[bytes]:
 def _header(block: bytes, begin: int, name: str) -> re.Match[bytes]:
     found = HEADER.match(block, begin)
     if not found:
+        check_tabs(sample_of(block, begin), name)
         shown = ascii(block[begin : begin + 40].decode(errors="replace"))
         raise InputError(
             f'the first line is not "words width" but {shown}',
@@ -113,8 +118,36 @@ def _header(block: bytes, begin: int, name: str) -> re.Match[bytes]:
     return found
 
 
+def _check_no_header(block: bytes, begin: int, dim: int, name: str) -> None:
+    """Refuse a first line that can only be word2vec's; of width 1 it may be a word's."""
+    found = HEADER.match(block, begin)
+    if found and int(found.group(2)) == dim != 1:
+        raise InputError(
+            'this is the line "words width" that word2vec files begin with, and GloVe files do not',
+            where=f"{name}: line 1",
+            remedy="--format word2vec reads such files, --format auto finds out",
+        )
+
+
+def check_tabs(sample: list[bytes], name: str) -> None:
+    """Refuse text most lines of which have nothing but numbers behind their last tab."""
+    if sum(map(_tabbed, sample)) > len(sample) / 2:
+        raise InputError(
+            "its numbers are parted by tabs, those of a file of vectors by spaces",
+            where=name,
+            remedy="write a space for every tab, as by tr '\\t' ' '",
+        )
+
+
+def _tabbed(line: bytes) -> bool:
+    _, tab, last = line.rstrip(b" \t\r").rpartition(b"\t")
+    return bool(tab) and all(NUMBER.fullmatch(field) for field in last.split(b" ") if field)
+
+
 def _width(sample: list[bytes], said: int | None, name: str) -> int:
     """How many numbers a line has, by the header or by most lines."""
+    if said is None:
+        check_tabs(sample, name)
     seen = Counter(_trailing_numbers(line) for line in sample)
     if not seen:
         raise InputError("there is no vector in this file", where=name)
@@ -126,6 +159,7 @@ def _width(sample: list[bytes], said: int | None, name: str) -> int:
         if said is None:
             problem, remedy = "its lines do not end in numbers", "name its format with --format"
         else:
+            check_tabs(sample, name)
             problem = f"the header promises {dim:,} numbers a line, the lines have {min(usual):,}"
             remedy = "fetch the file again, or take the first line away if it is no header"
         raise InputError(problem, where=name, remedy=remedy)

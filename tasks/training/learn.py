@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from models.family import Inputs, Learns, Plan, Progress, Report
+from tasks.counted import counted
 from tasks.errors import TrainingError
 from tasks.step import Context
 from tasks.training.backward import backward
@@ -95,7 +96,8 @@ def check_text(model: Learns, inputs: Inputs) -> None:
         return
     if inputs.tokens().n_tokens:
         raise TrainingError(
-            f"the training text ({inputs.tokens().n_tokens:,} tokens) is too short for a batch",
+            f"the training text ({counted(inputs.tokens().n_tokens, 'tokens')}) is too short for a "
+            "batch",
             where="train",
             remedy="train on more text, or by fewer steps where text is cut into windows",
         )

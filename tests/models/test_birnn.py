@@ -263,26 +263,6 @@ def test_a_long_unit_is_read_in_pieces_that_overlap(monkeypatch: pytest.MonkeyPa
     assert np.abs(model.token_vectors(text)[2] - whole[2]).max() > 1e-2
 
 
-@pytest.mark.parametrize("config", [SHIFT, MASK], ids=["shift", "mask"])
-def test_it_learns_twenty_sentences_by_heart(config: Config) -> None:
-    config = replace(config, layers=1, units=48, embedding=32, batch_size=20)
-    model = config.build(inputs(), seed=1)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    model.train()
-    for number in range(60):
-        for batch in model.batches(inputs(), Plan(1, epoch=number)):
-            optimizer.zero_grad()
-            output = model(batch)
-            (output.objective / max(1, output.n_scored)).backward()
-            optimizer.step()
-    text = Sentences.of(model.vocabulary, SENTENCES)
-    if isinstance(model, Shifted):
-        assert np.exp(-model.log_prob(text).mean()) < 2
-    else:
-        assert isinstance(model, Masked)
-        assert np.exp(-model.masked_log_prob(text).mean()) < 2
-
-
 def test_settings_that_have_no_part_are_refused() -> None:
     with pytest.raises(ValueError, match="tied"):
         Config(tied=True, units=4, embedding=4, objective="mask")

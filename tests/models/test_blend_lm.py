@@ -169,24 +169,6 @@ def test_each_distinct_word_is_spelt_once_and_padding_does_not_matter() -> None:
         torch.testing.assert_close(model.embed(distinct, rows), alone, rtol=0, atol=1e-12)
 
 
-def test_gradients_are_those_of_the_loss() -> None:
-    inputs = inputs_of()
-    model = Config(**{**vars(SMALL), "how": "sum", "projection": True}).build(inputs, seed=2)
-    model = model.double().eval()
-    batch = next(iter(model.batches(inputs, Plan(1))))
-    model(batch).objective.backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        at = int(parameter.grad.abs().argmax())
-        found, values = float(parameter.grad.view(-1)[at]), []
-        for sign in (1, -1):
-            with torch.no_grad():
-                parameter.view(-1)[at] += sign * 1e-6
-                values.append(float(model(batch).nll_sum))
-                parameter.view(-1)[at] -= sign * 1e-6
-        assert found == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-4), name
-
-
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match=r"dim \(5\) equal to twice char_units \(3\)"):
         Config(how="sum", dim=5, char_units=3)

@@ -179,23 +179,6 @@ def test_words_are_weighted_by_count_or_by_its_logarithm() -> None:
     assert by_log[1] / by_log[0] == pytest.approx(2)  # log 4 / log 2
 
 
-def test_gradients_are_those_of_the_loss() -> None:
-    model = small(units=3, embedding=2, layers=1).double().eval()
-    (batch,) = model.batches(inputs_of(), Plan(1))
-    model(batch).objective.backward()
-    step = 1e-6
-    for parameter in model.parameters():
-        at = int(parameter.grad.abs().argmax())  # type: ignore[union-attr]
-        found = float(parameter.grad.view(-1)[at])  # type: ignore[union-attr]
-        values = []
-        for sign in (1, -1):
-            with torch.no_grad():
-                parameter.view(-1)[at] += sign * step
-                values.append(float(model(batch).nll_sum))
-                parameter.view(-1)[at] -= sign * step
-        assert found == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-5)
-
-
 def test_it_learns_to_restore_what_the_rest_of_a_word_tells() -> None:
     """Of words "CVCV" with one vowel throughout, a vowel is told by the other one."""
     words = tuple(f"{a}{v}{b}{v}" for a in "ptkbdg" for b in "mnlrs" for v in "aeiou")

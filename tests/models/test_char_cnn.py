@@ -283,24 +283,6 @@ def test_each_distinct_word_of_a_batch_is_encoded_once(monkeypatch: pytest.Monke
     assert rows == [3]
 
 
-def test_analytic_against_numeric_gradients() -> None:
-    given = documents(inputs(min_count=2))
-    model = built(SMALL, given)
-    batches = list(model.batches(given, Plan(1)))[:2]
-    carried = model(batches[0]).carried
-    model(batches[1], *carried).objective.backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        flat, slope = parameter.data.view(-1), parameter.grad.view(-1)
-        for i in {0, len(flat) // 2, int(slope.abs().argmax())}:
-            ends = []
-            for step in (1e-5, -1e-5):
-                flat[i] += step
-                ends.append(model(batches[1], *carried).objective.item())
-                flat[i] -= step
-            assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(float(slope[i]), rel=1e-4, abs=1e-6)
-
-
 # --- vectors ----------------------------------------------------------------------------------
 
 

@@ -13,11 +13,14 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from pydantic import TypeAdapter, ValidationError
 
 from models import (
@@ -52,8 +55,11 @@ from models.families import FAMILIES, FamilyConfig
 from models.family import (
     Fits,
     GrowingFamily,
+    Inputs,
     Learns,
     Model,
+    Plan,
+    StepOutput,
     Sweeps,
     WantsCooccurrence,
     WantsNgrams,
@@ -61,8 +67,8 @@ from models.family import (
     WantsVocabulary,
 )
 from models.tables import choices, rows
-from models.text import Sentences
-from models.vocabulary import UNK
+from models.text import Sentences, TokenPartition, Tokens
+from models.vocabulary import UNK, Vocabulary, select
 from tasks.artifacts import Artifact, recipe_of
 from tasks.corpus import Corpus, CorpusConfig, build_corpus
 from tasks.errors import TrainingError
@@ -353,6 +359,140 @@ def test_a_text_of_one_word_trains_or_is_refused(row: Row, tmp_path: Path) -> No
     with contextlib.suppress(TrainingError):
         state = world.model(row).state()
         assert all(np.isfinite(a).all() for a in state.values() if a.dtype.kind == "f")
+
+
+# --- what learning is made of ---------------------------------------------------------------
+
+learning = pytest.mark.parametrize("row", [r for r in ROWS if r.config.style == "learns"], ids=name)
+# All of one length: streams of text then begin with a sentence, not amid one without its start.
+TWENTY = """
+the old king rules here
+the queen loses her crown
+a cat sleeps all day
+birds sing in the morning
+seven ships sail far away
+wind moves the tall trees
+rivers run to the sea
+children play by the water
+bread and salt are enough
+he reads an old letter
+she writes a long answer
+nobody knows where it went
+dogs bark at every stranger
+snow covers all our fields
+we drink tea at five
+they build houses of stone
+it rains since last week
+my brother sells green apples
+winter comes sooner each year
+you never told me why
+"""
+WIDTHS = (
+    "embedding", "hidden", "units", "cells", "dim", "char_embedding", "char_units", "speller",
+)  # fmt: skip
+
+
+def learner(config: Any, wider: int = 1, **changes: Any) -> tuple[Any, Inputs]:
+    """A new model of a family that leaves nothing out at random, and its inputs: 20 sentences."""
+    settings = {field.name for field in dataclasses.fields(config)}
+    changes |= {n: 0.0 for n in settings if n == "weight_drop" or n.endswith("dropout")}
+    changes |= {n: wider * getattr(config, n) for n in settings & set(WIDTHS)}
+    config = dataclasses.replace(config, **{n: v for n, v in changes.items() if n in settings})
+    said = [line.split() for line in TWENTY.split("\n") if line]
+    types, counts = np.unique([word for sentence in said for word in sentence], return_counts=True)
+    words = types.tolist()
+    text = Sentences.of(Vocabulary((), tuple(words), counts), said)
+    tokens = Tokens([TokenPartition(words, counts, text)])
+    want = config.wants()["vocabulary"]
+    vocabulary = select(
+        words, counts, min_count=want.min_count, max_size=want.max_size, reserved=want.reserved
+    )
+    inputs = Inputs({"train": tokens, "heldout": tokens, "vocabulary": vocabulary})
+    return config.build(inputs, seed=1), inputs
+
+
+def read_through(model: Any, inputs: Inputs, plan: Plan) -> Iterator[StepOutput]:
+    """What a model makes of each batch, going on from what the one before carried."""
+    carried: tuple[torch.Tensor, ...] = ()
+    for batch in model.batches(inputs, plan):
+        output = model(batch, *carried)
+        carried = output.carried
+        yield output
+
+
+def perplexity_of(model: Any, inputs: Inputs) -> float:
+    """Of the text as held-out text is scored, of characters where these are what is restored."""
+    model.eval()
+    with torch.no_grad():
+        outputs = list(read_through(model, inputs, Plan(1, role="heldout")))
+    model.train()
+    return math.exp(sum(float(o.nll_sum) for o in outputs) / sum(o.n_scored for o in outputs))
+
+
+@learning
+def test_twenty_sentences_are_learnt_by_heart(row: Row) -> None:
+    """Only how a sentence begins is left over: of 20, 1.65 a word."""
+    hides = {"masked": 0.3} if getattr(row.config, "objective", "") == "mask" else {}
+    layers = 2 if isinstance(row.config, awd_lstm.Config) else 1  # the last is no wider than words
+    model, inputs = learner(row.config, wider=4, layers=layers, batch_size=10, **hides)
+    # Of the characters of short words more is left over.
+    bound = 2.5 if isinstance(model, Scores | FillsIn) else 4.0
+    reached = perplexity_of(model, inputs)
+    assert reached > 15
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    for epoch in range(200):
+        for output in read_through(model, inputs, Plan(1, epoch)):
+            optimizer.zero_grad()
+            (output.objective / max(1, output.n_scored)).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        if epoch % 10 == 9 and (reached := perplexity_of(model, inputs)) < bound:
+            break
+    assert reached < bound
+    text = next(iter(inputs.tokens().under(model.vocabulary)))
+    if isinstance(model, Scores):
+        assert math.exp(-model.log_prob(text).mean()) < 3
+    if row.both:
+        assert math.exp(-model.log_prob_backward(text).mean()) < 3
+    if isinstance(model, FillsIn):
+        assert math.exp(-model.masked_log_prob(text).mean()) < 3
+
+
+@learning
+def test_the_gradient_is_the_slope_of_the_loss(row: Row) -> None:
+    """Along random directions: of each parameter alone, and of all together.
+
+    What is drawn, noise or masks, is part of a batch, so that it is the same at both ends.
+    """
+    model, inputs = learner(row.config)
+    model.double().train()
+    first, *others = itertools.islice(model.batches(inputs, Plan(1)), 2)
+    carried = model(first).carried
+    batch = others[0] if others else first
+
+    def objective() -> torch.Tensor:
+        found: torch.Tensor = model(batch, *carried).objective
+        return found
+
+    objective().backward()  # type: ignore[no-untyped-call]
+    random, step = torch.Generator().manual_seed(2), 1e-5
+    parameters = dict(model.named_parameters())
+    for some in [*([name] for name in parameters), list(parameters), list(parameters)]:
+        ways = {
+            name: torch.randn(parameters[name].shape, generator=random, dtype=torch.float64)
+            for name in some
+        }
+        size = math.sqrt(sum(float((way**2).sum()) for way in ways.values()))
+        slope = sum(float((parameters[n].grad * way).sum()) for n, way in ways.items()) / size
+        ends = []
+        with torch.no_grad():
+            for sign in (1, -2):  # one step ahead, then one behind
+                for n, way in ways.items():
+                    parameters[n] += sign * step / size * way
+                ends.append(float(objective()))
+            for n, way in ways.items():
+                parameters[n] += step / size * way
+        numeric = (ends[0] - ends[1]) / (2 * step)
+        assert slope == pytest.approx(numeric, rel=1e-5, abs=1e-7), some
 
 
 # --- training that goes on ------------------------------------------------------------------

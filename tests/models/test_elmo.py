@@ -250,15 +250,6 @@ def trained(config: Config, given: Inputs, epochs: int, rate: float) -> Elmo:
     return model
 
 
-def test_a_text_of_twenty_sentences_is_learnt_by_heart() -> None:
-    given = documents(inputs())
-    config = replace(SMALL, cells=24, units=16, min_count=1, steps=12, batch_size=5)
-    model = trained(config, given, 30, 0.02)
-    (text,) = given.tokens().under(model.vocabulary)
-    for log_prob in (model.log_prob, model.log_prob_backward):
-        assert np.exp(-log_prob(text).mean()) < 3
-
-
 def test_two_senses_of_a_word_come_apart_above_the_lowest_layer() -> None:
     rng = np.random.default_rng(3)
     wet, said = rng.random(80) < 0.5, list[list[str]]()

@@ -13,7 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from models import fasttext, vectors
 from models.characters_ngrams import bucket_ids
+from models.tables import choices, chosen, rows
 from models.vocabulary import Vocabulary
+from models.word_vectors import WordVectors
 from tests.models.test_word2vec import corpus, in_sea, inputs_of, two_topics
 
 WAYS: list[dict[str, Any]] = [
@@ -71,6 +73,27 @@ def test_a_vector_is_the_mean_of_its_rows(max_n: int) -> None:
         (not max_n and word not in words) or word == "" for word in asked
     ]
     assert model.word_vectors([]).shape == (0, 8)
+
+
+@every_way
+def test_vectors_can_be_chosen(way: Any) -> None:
+    model = trained(**way)
+    words = list(model.vocabulary.words)
+    own = model.word_vectors(words)
+    if model.config.outputs == "nodes":  # the rows of which are no words
+        assert choices(model) == ("own", "input")
+    else:
+        assert choices(model) == ("own", "input", "output", "sum")
+        expected = {"output": model.output, "sum": own + model.output}
+        for choice in ("output", "sum"):
+            np.testing.assert_array_equal(rows(model, choice).at(slice(None)), expected[choice])
+            asked = chosen(model, choice).word_vectors([*words[:2], "unseen"])  # type: ignore[attr-defined]
+            np.testing.assert_array_equal(asked[:2], expected[choice][:2])
+            assert np.isnan(asked[2]).all()
+            assert not WordVectors(model, choice).knows("unseen")
+    np.testing.assert_array_equal(rows(model, "input").at(slice(None)), own)
+    read = WordVectors(model, "input").vectors(["unseen"])
+    np.testing.assert_array_equal(read, model.word_vectors(["unseen"]))
 
 
 @every_way

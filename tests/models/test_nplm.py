@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -250,27 +249,6 @@ def test_nothing_is_left_out_where_it_is_scored() -> None:
     assert (model.log_prob(text) == build(SMALL).log_prob(text)).all()
     model.eval()
     assert model(batch).objective.item() == pytest.approx(plain)
-
-
-def test_it_learns_twenty_sentences_by_heart() -> None:
-    model = build(replace(SMALL, embedding=16, hidden=32, batch_size=len(ALL)))
-    text = Sentences.of(model.vocabulary, SENTENCES)
-    before = np.exp(-model.log_prob(text).mean())
-    optimizer = torch.optim.AdamW(model.parameter_groups(), 0.03)
-    for epoch in range(100):
-        for batch in model.batches(inputs(), Plan(seed=1, epoch=epoch)):
-            output = model(batch)
-            (output.objective / output.n_scored).backward()
-            optimizer.step()
-            optimizer.zero_grad()
-    # What no context tells is left over, such as the word that a sentence begins with.
-    contexts, targets = Examples.of(tokens(SENTENCES), model.vocabulary, 3).at(ALL)
-    seen = Counter(map(tuple, contexts))
-    told = Counter(map(tuple, np.column_stack([contexts, targets])))
-    left = -sum(n * np.log(n / seen[row[:-1]]) for row, n in told.items()) / len(ALL)
-    after = np.exp(-model.log_prob(text).mean())
-    assert before > 20
-    assert np.exp(left) <= after < 1.05 * np.exp(left)
 
 
 def test_a_restored_model_answers_the_same() -> None:

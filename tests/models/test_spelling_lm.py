@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
+from models import spelling_lm
 from models.capabilities import Predicts, Scores, SpellsWords
 from models.characters import END, UNKNOWN
 from models.family import Inputs, Plan
 from models.spelling_lm import Config, SpellingLm
-from models.spelling_output import targets
+from models.spelling_output import SpellingOutput, spelt_out, targets
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import LM_RESERVED, OPEN, Vocabulary
 from tasks.evaluation import perplexity
@@ -78,23 +82,6 @@ def test_training_scores_what_log_prob_scores() -> None:
     assert float(output.nll_sum) == pytest.approx(-float(scores.sum()), rel=1e-9)
 
 
-def test_gradients_are_those_of_the_loss() -> None:
-    inputs = inputs_of(LINES)
-    model = SMALL.build(inputs, seed=2).double()
-    (batch,) = model.batches(inputs, Plan(1))
-    model(batch).objective.backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        at = int(parameter.grad.abs().argmax())
-        found, values = float(parameter.grad.view(-1)[at]), []
-        for sign in (1, -1):
-            with torch.no_grad():
-                parameter.view(-1)[at] += sign * 1e-6
-                values.append(float(model(batch).nll_sum))
-                parameter.view(-1)[at] -= sign * 1e-6
-        assert found == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-4), name
-
-
 def test_it_goes_on_by_spelling_words_out_and_invents_some(trained: SpellingLm) -> None:
     begun = said(trained, "a dog sees", "", "the fish")
     first, again = (trained.spell_on(begun, seed=1, length=5, temperature=0) for _ in range(2))
@@ -107,6 +94,51 @@ def test_it_goes_on_by_spelling_words_out_and_invents_some(trained: SpellingLm) 
     words = {word for sentence in drawn for word in sentence}
     assert words - known
     assert "" not in words
+
+
+def alone(model: SpellingLm, begun: str, length: int) -> list[str]:
+    """The likeliest words after some, each from a reading of all that is before it."""
+    model, words = copy.deepcopy(model).double(), begun.split()
+    first = model.characters.spell(model.listed, 40)[1:2]
+    while len(words) < length + len(begun.split()):
+        rows = [first] + [model.characters.encode([word], width=42) for word in words]
+        with torch.inference_mode():
+            x = torch.cat([model.embed(torch.from_numpy(row)) for row in rows])[:, None]
+            hidden = model.stack(x, model.stack.start(1))[0][-1][-1]
+            draws = np.random.default_rng(0)
+            (drawn,) = model.output.spell(hidden, draws, longest=40, temperature=0)
+        word = spelt_out(model.characters, drawn)
+        if word is None:
+            break
+        words.append(word)
+    return words[len(begun.split()) :]
+
+
+def test_texts_go_on_side_by_side_as_each_does_alone(
+    trained: SpellingLm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = ["a dog sees", "", "the fish", "dogs", "zebras see a cat and a", "the cat sees a dog"]
+    texts, together = said(trained, *begun), list[int]()
+    spell = SpellingOutput.spell
+
+    def counted(self: SpellingOutput, hidden: torch.Tensor, *args: Any, **how: Any) -> Any:
+        together.append(len(hidden))
+        return spell(self, hidden, *args, **how)
+
+    monkeypatch.setattr(SpellingOutput, "spell", counted)
+    found = trained.spell_on(texts, seed=1, length=5, temperature=0)
+    assert len({len(words) for words in found}) > 1
+    assert together == [sum(len(words) >= step for words in found) for step in range(len(together))]
+    assert len(together) == min(5, 1 + max(map(len, found)))
+    assert found == [alone(trained, text, 5) for text in begun]
+    # Each is drawn by numbers of its own.
+    drawn = trained.spell_on(texts, seed=4, length=5)
+    assert drawn[:2] == trained.spell_on(said(trained, *begun[:2]), seed=4, length=5)
+    monkeypatch.setattr(spelling_lm, "TEXTS_AT_ONCE", 2)
+    assert drawn == trained.spell_on(texts, seed=4, length=5)
+    same = trained.spell_on(said(trained, *[""] * 9), seed=4, length=5, temperature=1.5)
+    assert len(set(map(tuple, same))) > 1
+    assert trained.spell_on(said(trained), seed=4, length=5) == []
 
 
 def test_likely_words_are_likelier_than_misspelt_ones(trained: SpellingLm) -> None:

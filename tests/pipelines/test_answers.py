@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import random
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +13,13 @@ from rich.console import Console
 
 from pipelines.answers import (
     beside_tables,
+    composed_line,
     neighbours_table,
+    odd_table,
     rank_line,
     ranking_table,
+    similarity_line,
+    version_table,
     versions_table,
 )
 from tasks.evaluation.score import Score
@@ -71,8 +77,8 @@ def test_neighbours_are_whole_words_whatever_they_look_like(width: int) -> None:
     words = ["[/red]", "lighthouse", "[bold]", "sea", "harbourmaster"]
     answer = {word: [(other, draw.random()) for other in words] for word in words}
     text = shown(neighbours_table(answer), width)
-    assert text.count("harbourmaster 0.") == len(words)
-    assert text.count("[/red] 0.") == len(words)
+    assert len(re.findall(r"harbourmaster +0\.", text)) == len(words)
+    assert len(re.findall(r"\[/red\] +0\.", text)) == len(words)
     assert "…" not in text
     assert "..." not in text
     assert "[bold]  " in shown(ranking_table(answer["sea"]), width)
@@ -85,16 +91,62 @@ def test_two_layers_stand_side_by_side_a_table_a_word() -> None:
     }
     lines = [line.split() for line in shown(beside_tables(answers), 80).splitlines()]
     assert lines == [
-        ["looook,", "before-highway", "looook,", "after-highway"],
+        ["looook,", "before-highway", "cosine", "looook,", "after-highway", "cosine"],
         ["look", "0.900", "look", "0.600"],
         ["cook", "0.800"],
-        ["his,", "before-highway", "his,", "after-highway"],
+        ["his,", "before-highway", "cosine", "his,", "after-highway", "cosine"],
         ["hhs", "0.700", "this", "0.500"],
     ]
 
 
 def test_a_rank_is_a_line() -> None:
-    assert rank_line(1, [], 10) == "rank 1"
-    assert rank_line(3, ["sea", "gull"], 10) == "rank 3; nearer: sea, gull"
-    assert rank_line(3, ["sea", "gull"], 1) == "rank 3; nearer: sea and 1 more"
-    assert rank_line(3, ["sea", "gull"], 0) == "rank 3"
+    for place, closer, k, line in (
+        (1, [], 10, "rank 1"),
+        (3, ["sea", "gull"], 10, "rank 3; nearer: sea, gull"),
+        (3, ["sea", "gull"], 1, "rank 3; nearer: sea and 1 more"),
+        (3, ["sea", "gull"], 0, "rank 3"),
+    ):
+        assert rank_line(place, closer, k).plain == line
+
+
+def test_a_cosine_says_what_it_is_of() -> None:
+    pair = ("Germany", "Berlin")
+    assert similarity_line(0.5, "sea", "gull").plain == "0.5000  cosine of sea and gull"
+    assert similarity_line(0.32719, "France", "Paris", pair).plain == (
+        "0.3272  cosine of the offsets Paris - France and Berlin - Germany"
+    )
+    several = similarity_line(0.5, "red green", "sea").plain
+    assert several.endswith("cosine of the mean of 'red green' and sea")
+
+
+def test_the_odd_one_out_is_named_and_marked() -> None:
+    lines = shown(odd_table([("Paris", 0.9), ("London", 0.8), ("[apple]", 0.2)]), 80).splitlines()
+    assert lines[0].rstrip() == "the odd one out is [apple]"
+    assert [line.split()[:2] for line in lines[1:]] == [
+        ["word", "cosine"], ["Paris", "0.900"], ["London", "0.800"], ["[apple]", "0.200"],
+    ]  # fmt: skip
+    assert [line.rstrip().endswith("the odd one out") for line in lines[2:]] == [False, False, True]
+
+
+def test_a_word_outside_the_vocabulary_is_told() -> None:
+    assert composed_line(["seea"]).plain.startswith("seea is not in the vocabulary: its vector is")
+    assert composed_line(["a", "b"]).plain.startswith("a, b are not in the vocabulary: their")
+
+
+def test_a_version_fits_a_terminal_and_says_that_it_generates() -> None:
+    long = Score(
+        "similarity.wordsim353", 0.4, "spearman", 350, 353, "pairs",
+        "pairs with an unknown word skipped, 346 pairs with a word composed of parts, case "
+        "ignored, the most frequent form of a word stands for all",
+        interval=(0.3, 0.5),
+        details={"other_policies": {"composed words skipped": 0.3}},
+    )  # fmt: skip
+    one = replace(version("sea-nplm", 1, long), capabilities=("embeds_words", "scores"))
+    text = shown(version_table(one), 100)
+    assert all(line == "" or line.startswith(" ") for line in text.splitlines())
+    assert "embeds_words, scores, generates" in text
+    assert all(len(line.rstrip()) <= 100 for line in shown(version_table(one), 10_000).splitlines())
+    words = " ".join(text.split())
+    assert "0.400 Spearman [0.300, 0.500] | 350 of 353 pairs (99.2%)" in words
+    assert "stands for all composed words skipped: 0.300" in words
+    assert "generates" not in shown(version_table(VERSIONS[0]), 100)

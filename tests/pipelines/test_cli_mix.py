@@ -110,6 +110,31 @@ def test_what_has_no_probabilities_is_no_part() -> None:
     assert caught.value.remedy == "a mixture may be of: a, b, c"
 
 
+def test_models_that_do_not_go_together_are_refused_before_a_text_is_read(
+    cli: Cli, language_models: Path, tmp_path: Path
+) -> None:
+    small = tmp_path / "small.yaml"
+    small.write_text(
+        language_models.read_text()
+        .replace("name: tongues", "name: small")
+        .replace("{family: ngram, order: 1}", "{family: ngram, order: 1, max_size: 9}")
+        .replace("  three: {family: ngram, order: 3}\n", "")
+        .replace("mixtures:\n  both: {parts: [one, three]}\n", "")
+    )
+    for recipe in (language_models, small):
+        done = cli("run", str(recipe), "--direct", "--json")
+        assert done.code == 0, done.err
+    text = tmp_path / "text.txt"
+    text.write_text("the ship meets a wave .\n")
+    for others, problem in (
+        (["small-one/1"], "models that are mixed must predict the same words"),
+        ([], "one model makes no mixture"),
+    ):
+        done = cli("mix", "tongues-one/1", *others, "--name", "mixed", "--fit", str(text))
+        assert (done.code, problem in done.err) == (2, True), done.err
+        assert "ingest" not in done.err
+
+
 def test_the_command_says_what_it_needs(cli: Cli) -> None:
     parts = ("tongues-one@champion", "tongues-three@champion")
     done = cli("mix", *parts, "--name", "mixed")

@@ -62,9 +62,11 @@ def test_a_text_is_shown_word_by_word(folders: dict[str, str], cli: Cli) -> None
     done = cli("query", "perplexity", folders["ngram"], "the cat gannet")
     lines = done.out.splitlines()
     assert lines[0].startswith("perplexity ")
-    assert "3 tokens and 1 sentence ends, 1 unknown (33.33%)" in done.out
+    assert "3 tokens and 1 sentence end, 1 unknown (33.33%)" in done.out
     assert [line.split()[0] for line in lines[-4:]] == ["the", "cat", "gannet", "</s>"]
     assert lines[-2].split()[-1] == "<unk>"
+    assert "with <unk> left out (of known words and sentence ends)" in done.out
+    assert "log-probability (nats)" in done.out
 
 
 @pytest.mark.parametrize("name", ["ngram", "nplm", "rnnlm", "mixture", "on"])
@@ -188,6 +190,7 @@ def test_neighbours_of_a_made_up_word_before_and_after_the_highway(
     assert both["before-highway"]["rivver"][0][0] == "river"
     assert both["before-highway"] != both["after-highway"]
     shown = cli(*asked, *layers).out
+    assert "rivver is not in the vocabulary: its vector is composed of characters" in shown
     assert "rivver, before-highway" in shown
     assert "cat, after-highway" in shown
     refused = cli(*asked[:2], folders["vectors"], "cat", "--vectors", "before-highway")

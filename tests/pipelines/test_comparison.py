@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from rich.console import Console
 from models import nplm
 from models.family import Inputs
 from models.vocabulary import LM_RESERVED, Vocabulary
-from pipelines.comparison import compare, comparison_table
+from pipelines.comparison import Comparison, compare, comparison_table
 from tasks.errors import LexloomError
 from tasks.evaluation.sets import read_text
 from tasks.models import TextPipeline
 from tasks.normalize import Normalize
 from tasks.registry import OpenedModel
 from tasks.tokenize import Tokenize
+from tasks.versions import Version
 
 
 def test_two_models_are_told_apart_by_contexts(tmp_path: Path) -> None:
@@ -60,6 +62,36 @@ def test_two_models_are_told_apart_by_contexts(tmp_path: Path) -> None:
     ):
         with pytest.raises(LexloomError, match=problem):
             compare(models, {}, "", texts, 10, lambda *_: None)
+    assert "perplexity.test, unseen contexts, sea/2" in shown(compared)
+
+    def of_version(number: int, settings: str) -> OpenedModel:
+        made = replace(VERSION, version=number, tags={"settings": settings})
+        return replace(opened(number), version=made, reference=made.reference)
+
+    def over(*models: OpenedModel) -> tuple[str, float | None]:
+        found = compare(models, {}, "", [test], 10, lambda *_: None)
+        return shown(found), found.spreads[0].mean
+
+    table, mean = over(of_version(1, "a"), of_version(2, "a"))
+    assert "mean ± sd" in table
+    assert mean is not None
+    for others in (
+        (of_version(1, "a"), of_version(2, "b")),
+        (of_version(1, "a"), opened(2)),
+        (opened(1), opened(2)),
+    ):
+        table, mean = over(*others)
+        assert "mean" not in table
+        assert mean is None
+
+
+def shown(compared: Comparison) -> str:
     console = Console(file=io.StringIO(), record=True, width=200)
     console.print(comparison_table(compared))
-    assert "perplexity.test, unseen contexts, sea/2" in console.export_text()
+    return console.export_text()
+
+
+VERSION = Version(
+    name="sea", version=1, aliases=(), family="nplm", content="c", vocabulary="v",
+    capabilities=("scores",), scores=(), created=1e9, run_id="r", location="file:///a", tags={},
+)  # fmt: skip

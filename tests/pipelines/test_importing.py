@@ -85,7 +85,7 @@ def test_what_is_told_of_files_that_cannot_be_used(cli: Cli, vectors: Path, tmp_
     assert "bad.txt: line 3: the word" in done.err
     assert "Traceback" not in done.err
     lenient = cli("import", str(bad), "--name", "bad", "--errors", "reject")
-    assert "1 words, read as word2vec; invalid utf8 1" in lenient.out
+    assert "1 word, read as word2vec; invalid utf8 1" in lenient.out
     assert cli("import", str(vectors), "--name", "no good").code == 2
     for line, problem in ((b"a\0b 1", "has a NUL in it"), (b"huge 3e38", "above 1e+15")):
         bad.write_bytes(b"2 1\na 1\n" + line + b"\n")

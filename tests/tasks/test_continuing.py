@@ -156,7 +156,7 @@ def test_text_that_is_read_otherwise_is_refused() -> None:
             "tokenize.scheme",
             '"words", and this corpus has "whitespace"',
         ),
-        (replace(corpus, phrases=Phrases()), "phrases", "none, and this corpus has 1 passes"),
+        (replace(corpus, phrases=Phrases()), "phrases", "none, and this corpus has 1 pass"),
     ):
         with pytest.raises(ConfigError) as error:
             check_text(changed, base)

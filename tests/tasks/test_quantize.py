@@ -115,7 +115,7 @@ def test_what_cannot_be_quantized_is_refused(store: Store) -> None:
     table = np.array(broken.state()["input"])
     table[3, 0] = np.nan
     broken = broken.config.restore(broken.vocabulary, {**broken.state(), "input": table})
-    with pytest.raises(InputError, match=f"vectors of 1 words are not finite.*{word}"):
+    with pytest.raises(InputError, match=f"vectors of 1 word are not finite.*{word}"):
         word_table(broken)
 
 

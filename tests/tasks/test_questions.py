@@ -179,6 +179,22 @@ def test_errors_say_what_is_wrong_and_what_to_do(tmp_path: Path) -> None:
         (lambda: answers.neighbours(model, ["king queen"], 3), "is no sum of words", ""),
         (lambda: answers.rank(model, "king", "zzzz"), "does not know 'zzzz'", "as they are writ"),
         (lambda: answers.similarity(model, "king", "a b"), "does not know 'a'", ""),
+        (lambda: answers.similarity(model, "king", " "), "a text without words", ""),
+        (
+            lambda: answers.similarity(model, "king", "queen", ("w1", "w1")),
+            "'w1' and 'w1' have one vector",
+            "",
+        ),
+        (
+            lambda: answers.odd_one_out(model, ["king", "queen", "king"]),
+            "fewer than three different words",
+            "",
+        ),
+        (
+            lambda: answers.analogy(model, ["king - 2 * queen"], 3, "3cosmul"),
+            "no weights but the signs",
+            "",
+        ),
     ]:
         with pytest.raises(InputError, match=problem) as caught:
             ask()
@@ -205,3 +221,9 @@ def test_answers(tmp_path: Path) -> None:
     found = answers.analogy(model, ("king", "queen", "w1"), 5, "3cosadd")
     (summed,) = answers.neighbours(model, ["queen - king + w1"], 5).values()
     assert dict(found) == pytest.approx(dict(summed))
+    for method in ("3cosadd", "3cosmul"):
+        of_words = answers.analogy(model, ("king", "queen", "w1"), 5, method)
+        assert answers.analogy(model, ["queen - king + w1"], 5, method) == of_words
+    (weighed,) = answers.neighbours(model, ["queen - 0.5 * king"], 5).values()
+    found = answers.analogy(model, ["queen - 0.5 * king"], 5, "3cosadd")
+    assert dict(found) == pytest.approx(dict(weighed))

@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from models import rnnlm
+from models.char_cnn import Config as CharConfig
 from models.generation import Sampling
 from models.spelling_lm import Config as SpellingConfig
 from models.text import Sentences
@@ -103,6 +105,14 @@ def test_a_model_that_spells_is_not_charged_the_spelling_of_unlisted_words_besid
         of_tokens(model, text, lambda *told: None),
     ):
         assert scores.bits.sum() == pytest.approx(bits * found["characters"], rel=1e-12)
+
+
+def test_a_prefix_is_unknown_only_to_models_that_do_not_read_letters() -> None:
+    by_letters = CharConfig(char_embedding=3, widths=(1, 2), filters=(4, 4), units=4, min_count=2)
+    by_words = rnnlm.Config(units=4, embedding=4, min_count=2)
+    for config, expected in ((by_letters, 0), (by_words, 1)):
+        model = asked(trained(config))
+        assert make_texts(model, "the qqqq", 1, how=Sampling(), length=2, seed=1)[1] == expected
 
 
 def test_a_model_that_spells_makes_text_letter_by_letter() -> None:

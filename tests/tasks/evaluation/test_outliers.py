@@ -95,7 +95,7 @@ def test_a_file_a_group_or_all_in_one(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("", "no groups"),
-        ("a\nb\n", "1 blocks"),
+        ("a\nb\n", "1 block"),
         ("a\n\nb\n\nc\n", "3 blocks"),
         (": t\n", "0 blocks"),
     ],

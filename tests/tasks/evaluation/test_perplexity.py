@@ -171,7 +171,7 @@ def test_probability_zero_is_undefined_and_says_how_often() -> None:
     model = fixed({"a": 3, "b": 1}, **HALVES | {UNK: 0.0})
     for score in measure("x", model, tokens(TEXT)):
         assert score.value is None
-        assert "1 tokens for impossible" in score.undefined
+        assert "1 token for impossible" in score.undefined
         assert score.details["nats"] is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -101,12 +102,22 @@ def _about_words(model: Any) -> list[dict[str, list[Any]]]:
             "vector": [row.tolist() if np.isfinite(row).all() else None for row in table],
         },
         {"word": WORDS, **_unzip("neighbours", "similarities", ranked)},
-        {"similarity": [float(c) if np.isfinite(c) else None for c in cosines]},
+        {
+            "similarity": [float(c) if np.isfinite(c) else None for c in cosines],
+            "unknown": [_first_unknown(model, a, b) for a in WORDS for b in WORDS],
+        },
         *(
-            _unzip("answers", "scores", [analogy(word, method) for word in WORDS])
+            {
+                **_unzip("answers", "scores", [analogy(word, method) for word in WORDS]),
+                "unknown": [_first_unknown(model, word) for word in WORDS],
+            }
             for method in ("3cosadd", "3cosmul")
         ),
     ]
+
+
+def _first_unknown(model: Any, *words: str) -> str | None:
+    return next((word for word in words if not WordVectors(model).knows(word)), None)
 
 
 def _more_about_words(model: Any) -> list[dict[str, list[Any]]]:
@@ -119,7 +130,7 @@ def _more_about_words(model: Any) -> list[dict[str, list[Any]]]:
     pairs = [(a, b) for a in WORDS for b in WORDS]
     closer = [vectors.closer_than(*pair) if all_known(*pair) else None for pair in pairs]
     odd = [vectors.doesnt_match(w) if all_known(*w) else None for w in (WORDS[:3], WORDS)]
-    return [
+    found: list[dict[str, list[Any]]] = [
         _unzip(
             "neighbours",
             "similarities",
@@ -145,6 +156,15 @@ def _more_about_words(model: Any) -> list[dict[str, list[Any]]]:
         },
         {"similarity": [vectors.n_similarity(row["words"], row["others"]) for row in SETS]},
         {"distance": [vectors.wmdistance(row["words"], row["others"]) for row in SETS]},
+    ]
+    # The words of each question that a model may not know.
+    asked: list[Sequence[tuple[str, ...]]] = [
+        [(), (), ("nowhere",)], [(word,) for word in WORDS], pairs, [(), tuple(WORDS)], [(), ()],
+        [(), ()],
+    ]  # fmt: skip
+    return [
+        {**columns, "unknown": [_first_unknown(model, *words) for words in some]}
+        for columns, some in zip(found, asked, strict=True)
     ]
 
 

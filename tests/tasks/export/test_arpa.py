@@ -107,7 +107,7 @@ def test_only_ascii_white_space_parts_words(tmp_path: Path) -> None:
 def test_what_the_format_cannot_hold_is_refused(tmp_path: Path, word: str) -> None:
     model, _ = fitted([["a"]], 2)
     words = Vocabulary(LM_RESERVED, (word,), np.ones(1, np.int64))
-    with pytest.raises(InputError, match="1 words cannot be written"):
+    with pytest.raises(InputError, match="1 word cannot be written"):
         write_arpa(Ngram(model.config, words, model.table), tmp_path / "model.arpa")
     assert not list(tmp_path.iterdir())
 

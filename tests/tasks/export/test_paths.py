@@ -44,7 +44,7 @@ def test_a_file_of_paths_is_read_back(tmp_path: Path) -> None:
 
 def test_words_that_would_break_lines_are_refused(tmp_path: Path) -> None:
     for word in ("a\tb", "a\nb", "a\rb", "\ud800"):
-        with pytest.raises(InputError, match=r"1 words cannot be written"):
+        with pytest.raises(InputError, match=r"1 word cannot be written"):
             write_paths(model_of(("a", word)), tmp_path / "paths")
     assert not list(tmp_path.iterdir())
 

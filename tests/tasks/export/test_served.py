@@ -142,6 +142,47 @@ def test_text_is_not_made_in_ways_that_mean_nothing(
             )
 
 
+def test_what_makes_no_question_is_refused(store: Store, tracking_uri: str) -> None:
+    text = TextPipeline(Normalize(), Tokenize())
+    served = load(store, tracking_uri, "questions", Word2vecConfig(dim=4, min_count=1), text)
+    two = {"word": ["cat", "river"], "other": ["cat"]}
+    for rows, params, problem in [
+        ([{"word": None}], {}, "'word' must hold a string in every row, not nothing as in row 1"),
+        ([{"word": "cat"}, {"word": None}], {}, "not nothing as in row 2"),
+        ([{"words": None}], {"task": "odd_one_out"}, "a list of strings in every row, not nothing"),
+        ([{"word": "cat"}], {"k": -1}, "k, the number of answers, .* from 1 on, not -1"),
+        ([{"word": "cat"}], {"k": 0}, "from 1 on, not 0"),
+        (two, {"task": "similarity"}, "word, other must be equally long, and have 2, 1 rows"),
+    ]:
+        with pytest.raises(mlflow.exceptions.MlflowException, match=problem):
+            served.predict(rows, params=params)
+    model = served.unwrap_python_model()
+    for ask in (model.neighbours, lambda word, k: model.analogy(word, "river", "cat", k)):
+        with pytest.raises(mlflow.exceptions.MlflowException, match="from 1 on, not -1"):
+            ask("cat", -1)
+    holed = pd.DataFrame({"words": [["cat", None]]})  # MLflow itself makes "None" of it
+    with pytest.raises(mlflow.exceptions.MlflowException, match="list of strings in every row"):
+        model.predict(None, holed, {"task": "odd_one_out"})
+    misnamed = pd.DataFrame({"prefix": ["the"]})
+    with pytest.raises(mlflow.exceptions.MlflowException, match=r"no 'word' \(there is 'prefix'\)"):
+        model.predict(None, misnamed)
+    first = served.predict([{"word": "cat"}], params={"k": None})
+    assert [len(found) for found in first["neighbours"]] == [10]
+    rank = served.predict([{"word": "cat", "other": "the"}], {"task": "rank", "k": 0})
+    assert rank["closer"].tolist() == [[]]
+
+    ngram = load(store, tracking_uri, "text-questions", NgramConfig(order=2, min_count=1), text)
+    model = ngram.unwrap_python_model()
+    with pytest.raises(mlflow.exceptions.MlflowException, match=r"`tokens`.*neither .*'prefix'"):
+        model.predict(None, misnamed, {"task": "generate"})
+    with pytest.raises(mlflow.exceptions.MlflowException, match="column `tokens`, or sentences in"):
+        ngram.predict([{"prefix": "the"}], params={"task": "generate"})
+    with pytest.raises(mlflow.exceptions.MlflowException, match=r"there are log_prob, generate$"):
+        ngram.predict([{"tokens": ["the"]}], params={"task": "colour"})
+    assert "perplexity is" in model.__doc__
+    assert not any(other in model.__doc__ for other in ("wmdistance", "fill_in", "senses"))
+
+
 def test_the_ways_to_ask(store: Store, tracking_uri: str) -> None:
     served = load(
         store,
@@ -181,5 +222,9 @@ def test_the_ways_to_ask(store: Store, tracking_uri: str) -> None:
         ]
     gaps = served.predict([{"word": "cat", "other": w} for w in ("the", "nowhere")], similarity)
     assert gaps["similarity"].tolist()[1] is None
+    assert gaps["unknown"].tolist() == [None, "nowhere"]
+    told = model.__doc__
+    assert "method       of analogies" in told
+    assert not any(other in told for other in ("log_prob", "fill_in", "perplexity", "top_k"))
     example = served.input_example
     assert served.predict(example, params={"task": "neighbours", "k": 5}) is not None

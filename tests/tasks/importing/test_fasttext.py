@@ -38,8 +38,8 @@ def model_of(**how: Any) -> Model:
     )
 
 
-def read(runner: Runner, path: Path, errors: Any = "strict") -> Any:
-    artifact = import_model(runner, str(path), "auto", errors)
+def read(runner: Runner, path: Path, errors: Any = "strict", format: Any = "auto") -> Any:
+    artifact = import_model(runner, str(path), format, errors)
     return read_model(runner.store.reader(artifact))
 
 
@@ -141,11 +141,20 @@ def test_what_is_refused(runner: Runner, tmp_path: Path) -> None:
         (patched(good, "<q", at + 1, 2**60), "cut off"),
         (patched(good, "<q", at + 1, -1), "a table of it is -1 by 6"),
         (patched(good, "<f", at + 17, np.nan), "not finite"),
+        (good + b"junk", "more bytes behind the tables"),
         (good.replace(b"river\0", b"riv\xe9r\0"), "word 8: the word 'riv.* is no UTF-8"),
     ]:
         path.write_bytes(data)
         with pytest.raises(InputError, match=problem):
             read(runner, path)
+    for data, problem in [
+        (b"", "the file is empty"),
+        (b"12345678 300\nriver " + bytes(1200), 'begins with a line "words width"'),
+        (b"river 1 2\n" * 30, "begins neither with the format's number nor with settings"),
+    ]:
+        path.write_bytes(data)
+        with pytest.raises(InputError, match=problem):
+            read(runner, path, format="fasttext")
     for size in [*range(0, len(good), 97), len(good) - 1]:
         path.write_bytes(good[:size])
         with pytest.raises(InputError):

@@ -172,7 +172,7 @@ ODD: list[tuple[bytes, str, dict[str, int]]] = [
     (b"2 2\na 1 2\nb 1e39 0\n", "line 3: the vector of 'b' is not finite", {"not_finite": 1}),
     (b"5 2\na 1 2\nb 3 4\n", "promises 5 words, the file has 2; it may be cut off",
      {"missing": 3}),
-    (b"1 2\na 1 2\nb 3 4\n", "promises 1 words, the file has 2", {"not_promised": 1}),
+    (b"1 2\na 1 2\nb 3 4\n", "promises 1 word, the file has 2", {"not_promised": 1}),
 ]  # fmt: skip
 
 
@@ -209,6 +209,9 @@ def test_binary_that_cannot_be_used(runner: Runner, tmp_path: Path) -> None:
     model, stats = read(runner, tmp_path, good.replace(b"c ", b"\xbf ", 1), errors="reject")
     assert (model.vocabulary.words, stats) == (("a", "b"), {"invalid_utf8": 1})
     assert "cut off" in refusal(runner, tmp_path, good[:-3])
+    assert "byte 60: there are more bytes behind" in refusal(runner, tmp_path, good + b"junk")
+    model, stats = read(runner, tmp_path, good + b"junk", errors="reject")
+    assert (model.vocabulary.words, stats) == (("a", "b", "c"), {"trailing": 1})
     assert "promises 9 words" in refusal(runner, tmp_path, good.replace(b"3 4", b"9 4", 1))
     assert "cut off" in refusal(runner, tmp_path, good.replace(b"3 4", b"3 400000000"[:6], 1))
     told = refusal(runner, tmp_path, good.replace(b"3 4\n", b"3 99999999999999\n", 1))
@@ -222,6 +225,9 @@ def test_headers_are_not_believed(runner: Runner, tmp_path: Path) -> None:
         told = refusal(runner, tmp_path, header + b"\na 1 2\nb 3 4\n")
         assert "promises" in told
     assert "--format glove" in refusal(runner, tmp_path, b"a 1 2\nb 3 4\n", format="word2vec")
+    told = refusal(runner, tmp_path, b"2 2\na 1 2\nb 3 4\n", format="glove")
+    assert 'line 1: this is the line "words width"' in told
+    assert "--format word2vec" in told
     as_glove, _ = read(runner, tmp_path, b"2 2\na 1 2\nb 3 4\n", format="glove", errors="reject")
     assert as_glove.vocabulary.words == ("a", "b")
 
@@ -241,19 +247,28 @@ def test_what_is_no_file_of_vectors(runner: Runner, tmp_path: Path) -> None:
         b"FiFu\0\0\0\0": "finalfusion",
         b"3 2\n": "there is no vector",
         b"only some prose\n": "no file of vectors",
+        b"a\t1\t2\nb\t3\t4\n": "parted by tabs",
+        b"word\tx\ty\na\t1\t2\nb\t3\t4\n": "parted by tabs",
+        b"2 2\na\t1\t2\nb\t3\t4\n": "parted by tabs",
+        b"a\t1 2\nb\t3 4\n": "parted by tabs",
         b"PAR1garbagePAR1": "Parquet file cannot be read",
         zipped: "several files, such as a.txt and b.txt",
         packed[:-30]: "damaged or was cut off",
     }.items():
         assert problem in refusal(runner, tmp_path, data)
     for name, problem in {
-        str(tmp_path): "manifest.json is missing",
+        str(tmp_path): "(?s)this folder is no model.*name a file of vectors, or a folder that",
         "nowhere": "no such file",
     }.items():
         with pytest.raises(InputError, match=problem):
             import_model(runner, name, "auto", "strict")
-    with pytest.raises(InputError, match="is a folder"):
-        import_model(runner, str(tmp_path), "glove", "strict")
+    for name, format, problem in [
+        (str(tmp_path), "glove", "is a folder"),
+        (str(tmp_path / "vectors"), "native", "is a folder, and this is none"),
+        ("nowhere", "native", "no such file"),
+    ]:
+        with pytest.raises(InputError, match=problem):
+            import_model(runner, name, format, "strict")  # type: ignore[arg-type]
 
 
 @settings(
