@@ -41,6 +41,7 @@ from models.family import (
     Inputs,
     State,
     Style,
+    SweepsTables,
     SweepStats,
     SweptTable,
     Want,
@@ -298,6 +299,32 @@ class Model:
         rates = first + (last - first) * done, first + (last - first) * until
         tally = train(chunk, seed=seed, rates=rates, threads=threads)
         return SweepStats(len(chunk.ids), tally.kept, tally.examples, tally.loss, rates[1])
+
+    def on_device(self, device: str) -> SweepsTables[Sentences]:
+        """A copy on a torch device, with sweeps in batches: negative sampling alone.
+
+        Raises:
+            ValueError: another objective.
+        """
+        from models.kernels import batched
+
+        config = self.config
+        if config.objective != "negative-sampling":
+            raise ValueError(f"fastText trains by {config.objective} on a CPU only")
+        return batched.Words.of(
+            self.input,
+            self.output,
+            self.vocabulary.counts,
+            sample=config.sample,
+            noise_power=config.noise_power,
+            window=config.window,
+            negatives=config.negatives,
+            pooling="mean" if config.architecture == "cbow" else "none",
+            rates=(config.learning_rate, config.min_learning_rate),
+            device=device,
+            bags=self.rows(self.vocabulary.words),
+            busy=self.swept_tables()["input"].busiest,
+        )
 
     def _lay_out(self) -> Callable[..., Any]:
         """Move the tables to where a kernel reads them fast, and give its sweep over a text."""

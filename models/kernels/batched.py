@@ -1,4 +1,4 @@
-"""word2vec and GloVe as batched products of matrices in torch: for GPUs. Untested on CUDA.
+"""word2vec, fastText, GloVe as batched products of matrices in torch: for GPUs. Untested on CUDA.
 
 Nothing here depends on the device: the tests run it on ``cpu``; ``batched_reference`` says the same
 plainly. No GPU was at hand when it was written, so neither its speed nor its run on ``cuda`` has
@@ -13,6 +13,9 @@ much as ``K`` do.
 A row that is met many times in a batch would take as many steps from one place at once and
 overshoot. So its summed gradient counts ``min(1, limit / n)``, where ``n`` is how often it was met:
 up to ``limit`` times the sum, from there on ``limit`` times the mean.
+
+A word of fastText is the mean of some rows, its bag; each row of it gains what the word does, as in
+the original program. A batch puts each distinct word together once.
 
 Shapes: ``V`` vocabulary, ``D`` width, ``B`` windows of a batch, ``C`` places of a window, ``G``
 groups, ``N`` noise words of a group, ``h`` hidden vectors of a group, ``R`` records.
@@ -64,6 +67,27 @@ class Windows:
     noise: Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """The rows that make up each word of fastText.
+
+    Attributes:
+        starts: (V + 1,) where the rows of each word begin.
+        rows: rows of the input table.
+    """
+
+    starts: Tensor
+    rows: Tensor
+
+    def of(self, words: Tensor) -> tuple[Tensor, Tensor]:
+        """The rows of some words back to back, and which of the words each belongs to."""
+        sizes = self.starts[words + 1] - self.starts[words]
+        owner = torch.repeat_interleave(torch.arange(len(words), device=words.device), sizes)
+        first = (sizes.cumsum(0) - sizes)[owner]
+        within = torch.arange(len(owner), device=words.device) - first
+        return self.rows[self.starts[words][owner] + within], owner
+
+
 def train_windows(
     inputs: Tensor,
     outputs: Tensor,
@@ -73,27 +97,36 @@ def train_windows(
     pooling: Pooling,
     rate: float,
     limit: float,
+    bags: Bags | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Train on a batch, in place.
 
     Args:
-        inputs: (V, D) word vectors.
+        inputs: (V, D) word vectors; with bags the rows that these are made of.
         outputs: (V, D) vectors of words as targets.
         batch: see ``Windows``.
         negatives: K.
         pooling: what the hidden vectors are, the words of a window each or what they make together.
         rate: the learning rate.
         limit: see the module.
+        bags: of fastText, what its words are made of; pooling is then "none" or "mean".
 
     Returns:
         the number of examples and their summed loss in nats, scalars.
     """
-    x, there = inputs[batch.contexts], batch.there
+    there = batch.there
     groups, n_noise = batch.noise.shape
+    if bags is None:
+        x, sizes = inputs[batch.contexts], torch.ones_like(there)
+    else:
+        words, place = torch.unique(batch.contexts, return_inverse=True)
+        rows, owner = bags.of(words)
+        x = inputs.new_zeros(len(words), inputs.shape[1]).index_add_(0, owner, inputs[rows])[place]
+        sizes = torch.bincount(owner, minlength=len(words))[place].to(there.dtype)
     mean = pooling in ("mean", "corrected-mean")
-    share = there / there.sum(1, keepdim=True).clamp(min=1) if mean else there
+    share = there / (there * sizes).sum(1, keepdim=True).clamp(min=1) if mean else there
     if pooling == "none":
-        hidden, counted = x, there  # (B, C, D)
+        hidden, counted = x / sizes[:, :, None], there  # (B, C, D)
     else:
         hidden = (x * share[:, :, None]).sum(1, keepdim=True)  # (B, 1, D)
         counted = there.amax(1, keepdim=True)
@@ -112,7 +145,14 @@ def train_windows(
     back = share if pooling == "corrected-mean" else there
     to_targets = (pull[:, :, None] * hidden).sum(1)
     to_noise = push.transpose(1, 2) @ flat
-    _add(inputs, [(batch.contexts, back[:, :, None] * change, there)], limit)
+    gain = back[:, :, None] * change
+    if bags is None:
+        _add(inputs, [(batch.contexts, gain, there)], limit)
+    else:
+        by_word = gain.new_zeros(len(words), gain.shape[2])
+        by_word.index_add_(0, place.flatten(), gain.flatten(0, 1))
+        met = there.new_zeros(len(words)).index_add_(0, place.flatten(), there.flatten())
+        _add(inputs, [(rows, by_word[owner], met[owner])], limit)
     _add(
         outputs,
         [(batch.centres, to_targets, counted.sum(1)), (batch.noise, to_noise, weight.sum(1))],
@@ -181,10 +221,10 @@ def _step(table: Tensor, squares: Tensor, rows: Tensor, step: Tensor) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """The tables of word2vec on a device, and what sweeps over them need.
+    """The tables of word2vec or fastText on a device, and what sweeps over them need.
 
     Attributes:
-        inputs: (V, D) float32.
+        inputs: (V, D) float32; of fastText (V + buckets, D).
         outputs: (V, D) float32.
         keep: (V,) float64, the chance of each word to be kept.
         noise: (V,) float64, the cumulative distribution of noise words.
@@ -192,6 +232,8 @@ class Words:
         negatives: K.
         pooling: what the hidden vectors are.
         rates: the learning rate at the start and at the end of a run.
+        bags: of fastText, the rows of each word.
+        busy: rows of ``inputs``, the busiest first; None where they are in this order.
     """
 
     inputs: Tensor
@@ -202,6 +244,8 @@ class Words:
     negatives: int
     pooling: Pooling
     rates: tuple[float, float]
+    bags: Bags | None = None
+    busy: NDArray[np.int64] | None = None
 
     @staticmethod
     def of(
@@ -216,6 +260,8 @@ class Words:
         pooling: Pooling,
         rates: tuple[float, float],
         device: str,
+        bags: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+        busy: NDArray[np.int64] | None = None,
     ) -> Words:
         """Copies of the tables on a device; counts (V,) are those of the training text."""
         shares = np.cumsum(counts.astype(np.float64) ** noise_power)
@@ -229,11 +275,13 @@ class Words:
             negatives,
             pooling,
             rates,
+            bags and Bags(*(torch.tensor(array, device=device).long() for array in bags)),
+            busy,
         )
 
     def swept_tables(self) -> Mapping[str, SweptTable]:
         """Both tables, tensors on the device."""
-        return {"input": SweptTable(self.inputs), "output": SweptTable(self.outputs)}
+        return {"input": SweptTable(self.inputs, self.busy), "output": SweptTable(self.outputs)}
 
     def sweep(
         self, chunk: Sentences, *, seed: int, done: float, until: float, threads: int
@@ -254,6 +302,7 @@ class Words:
                 pooling=self.pooling,
                 rate=first + (last - first) * share,
                 limit=LIMIT,
+                bags=self.bags,
             )
             totals += torch.stack(found)
         examples, loss = totals.tolist()

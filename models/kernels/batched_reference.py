@@ -39,11 +39,12 @@ def train_windows(
     pooling: Pooling,
     rate: float,
     limit: float,
+    bags: Sequence[Sequence[int]] | None = None,
 ) -> tuple[int, float]:
     """Train on a batch, in place: the number of examples and their summed loss.
 
     Args:
-        inputs: (V, D).
+        inputs: (V, D); with bags (R, D).
         outputs: (V, D).
         windows: centres with their contexts; equally many for each row of noise.
         noise: words for each group of windows.
@@ -51,15 +52,18 @@ def train_windows(
         pooling: see ``windows``.
         rate: the learning rate.
         limit: see ``batched``.
+        bags: of fastText the rows of each word.
     """
+    rows_of = [list(bag) for bag in bags or ([word] for word in range(len(inputs)))]
     to_inputs, to_outputs = _Gains(inputs), _Gains(outputs)
     examples, loss, each = 0, 0.0, len(windows) // len(noise)
     for n, (centre, contexts) in enumerate(windows):
-        hiddens = [([word], inputs[word]) for word in contexts]
+        hiddens = [(rows_of[word], inputs[rows_of[word]].mean(0)) for word in contexts]
         if pooling != "none":
-            share = 1 / len(contexts) if "mean" in pooling and contexts else 1.0
-            hiddens = [(list(contexts), inputs[contexts].sum(0) * share)] if contexts else []
-        for words, hidden in hiddens:
+            rows = [row for word in contexts for row in rows_of[word]]
+            share = 1 / len(rows) if "mean" in pooling and rows else 1.0
+            hiddens = [(rows, inputs[rows].sum(0) * share)] if rows else []
+        for rows, hidden in hiddens:
             change = np.zeros_like(hidden)
             decisions = [(centre, -1.0, 1.0)]
             decisions += [
@@ -74,8 +78,8 @@ def train_windows(
                 change += step * outputs[word]
                 to_outputs.add(word, step * hidden, weight)
             back = share if pooling == "corrected-mean" else 1.0
-            for word in words:
-                to_inputs.add(word, back * change, 1.0)
+            for row in rows:
+                to_inputs.add(row, back * change, 1.0)
             examples += 1
     to_inputs.apply(limit)
     to_outputs.apply(limit)
