@@ -274,7 +274,13 @@ class Ngram:
         config = self.config
         if config.smoothing == "jelinek-mercer":
             frequencies = Frequencies(trie, pruned, config.buckets)
-            levels, joined = frequencies.levels(inputs.tokens("heldout").under(self.vocabulary))
+            heldout = list(inputs.tokens("heldout").under(self.vocabulary))
+            levels, joined = frequencies.levels(heldout)
+            if all((part.ids == self.vocabulary.unknown).all() for part in heldout):
+                report["warning"] = (
+                    "the weights were fitted to held-out text without a word of the vocabulary, so "
+                    "they say nothing of other text"
+                )
             fitted = fit_weights(levels, 1 / (len(self.vocabulary) - 1))
             report["em_rounds"] = len(fitted.log_likelihoods) - 1
             report["heldout_perplexity"] = math.exp(-fitted.log_likelihoods[-1])

@@ -43,13 +43,15 @@ def write_curve(found: RangeTest, title: str, path: Path) -> None:
 
 
 def _series(found: RangeTest) -> dict[str, charts.Points]:
-    """Both curves, and the suggestion as a line from below to above."""
-    rate, ends = found.suggested, (min(found.smoothed), max(found.smoothed))
-    return {
+    """Both curves, and the suggestion, if there is one, as a line from below to above."""
+    curves = {
         "smoothed": list(zip(found.rates, found.smoothed, strict=True)),
         "of each step": list(zip(found.rates, found.losses, strict=True)),
-        f"suggested, {rate:g}": [(rate, end) for end in ends],
     }
+    if not found.fell:
+        return curves
+    rate, ends = found.suggested, (min(found.smoothed), max(found.smoothed))
+    return curves | {f"suggested, {rate:g}": [(rate, end) for end in ends]}
 
 
 def _page(found: RangeTest, title: str) -> str:

@@ -315,7 +315,10 @@ def test_jelinek_mercer_wants_held_out_text() -> None:
         fitted(golden_text(), 2, smoothing="jelinek-mercer")
     model, report = fitted(golden_text(), 3, 2, [["zebra", "gnu"]], smoothing="jelinek-mercer")
     assert math.isfinite(float(report["heldout_perplexity"]))
+    assert "without a word of the vocabulary" in str(report["warning"])
     assert np.isfinite(model.log_prob(Sentences.of(model.vocabulary, golden_text()))).all()
+    _, report = fitted(golden_text(), 3, 2, [["the"], ["gnu"]], smoothing="jelinek-mercer")
+    assert "warning" not in report
 
 
 # --- discounts ------------------------------------------------------------------------------
