@@ -44,7 +44,7 @@ def write_curve(found: RangeTest, title: str, path: Path) -> None:
 
 def _series(found: RangeTest) -> dict[str, charts.Points]:
     """Both curves, and the suggestion, if there is one, as a line from below to above."""
-    curves = {
+    curves: dict[str, charts.Points] = {
         "smoothed": list(zip(found.rates, found.smoothed, strict=True)),
         "of each step": list(zip(found.rates, found.losses, strict=True)),
     }
