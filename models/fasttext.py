@@ -308,23 +308,16 @@ class Model:
         """
         from models.kernels import batched
 
-        config = self.config
-        if config.objective != "negative-sampling":
-            raise ValueError(f"fastText trains by {config.objective} on a CPU only")
-        return batched.Words.of(
-            self.input,
-            self.output,
-            self.vocabulary.counts,
-            sample=config.sample,
-            noise_power=config.noise_power,
-            window=config.window,
-            negatives=config.negatives,
-            pooling="mean" if config.architecture == "cbow" else "none",
-            rates=(config.learning_rate, config.min_learning_rate),
-            device=device,
-            bags=self.rows(self.vocabulary.words),
-            busy=self.swept_tables()["input"].busiest,
+        tables, counts = (self.input, self.output), self.vocabulary.counts
+        made_of = batched.Words.of(
+            tables,
+            counts,
+            self.config,
+            "mean" if self.config.architecture == "cbow" else "none",
+            device,
         )
+        bags = batched.Bags.on(device, *self.rows(self.vocabulary.words))
+        return replace(made_of, bags=bags, busy=self.swept_tables()["input"].busiest)
 
     def _lay_out(self) -> Callable[..., Any]:
         """Move the tables to where a kernel reads them fast, and give its sweep over a text."""

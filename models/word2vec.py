@@ -284,21 +284,8 @@ class Model:
         """
         from models.kernels import batched
 
-        config = self.config
-        if config.objective != "negative-sampling":
-            raise ValueError(f"word2vec trains by {config.objective} on a CPU only")
-        return batched.Words.of(
-            self.input,
-            self.output,
-            self.vocabulary.counts,
-            sample=config.sample,
-            noise_power=config.noise_power,
-            window=config.window,
-            negatives=config.negatives,
-            pooling=self._pooling(),
-            rates=(config.learning_rate, config.min_learning_rate),
-            device=device,
-        )
+        tables, counts = (self.input, self.output), self.vocabulary.counts
+        return batched.Words.of(tables, counts, self.config, self._pooling(), device)
 
     def _lay_out(self) -> Callable[..., Any]:
         """Move the tables to where a kernel reads them fast, and give its sweep over a text."""

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -37,6 +37,9 @@ from models.family import SweepStats, SweptTable
 from models.kernels.sampling import SURE, keep_chances
 from models.kernels.windows import Pooling
 from models.text import Pairs, Sentences
+
+if TYPE_CHECKING:
+    from models import fasttext, word2vec
 
 BATCH = 4096
 """Windows of a batch."""
@@ -78,6 +81,12 @@ class Bags:
 
     starts: Tensor
     rows: Tensor
+
+    @staticmethod
+    def on(device: str, starts: NDArray[np.integer], rows: NDArray[np.integer]) -> Bags:
+        """The same on a device."""
+        begin, made_of = (torch.tensor(array, device=device).long() for array in (starts, rows))
+        return Bags(begin, made_of)
 
     def of(self, words: Tensor) -> tuple[Tensor, Tensor]:
         """The rows of some words back to back, and which of the words each belongs to."""
@@ -249,34 +258,30 @@ class Words:
 
     @staticmethod
     def of(
-        inputs: NDArray[np.float32],
-        outputs: NDArray[np.float32],
+        tables: tuple[NDArray[np.float32], NDArray[np.float32]],
         counts: NDArray[np.int64],
-        *,
-        sample: float,
-        noise_power: float,
-        window: int,
-        negatives: int,
+        config: word2vec.Config | fasttext.Config,
         pooling: Pooling,
-        rates: tuple[float, float],
         device: str,
-        bags: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
-        busy: NDArray[np.int64] | None = None,
     ) -> Words:
-        """Copies of the tables on a device; counts (V,) are those of the training text."""
-        shares = np.cumsum(counts.astype(np.float64) ** noise_power)
-        keep = (keep_chances(counts, sample).astype(np.float64) + 1) / (SURE + 1)
+        """Copies of both tables on a device; counts (V,) are those of the training text.
+
+        Raises:
+            ValueError: the objective is not negative sampling.
+        """
+        if config.objective != "negative-sampling":
+            raise ValueError(f"{config.family} trains by {config.objective} on a CPU only")
+        shares = np.cumsum(counts.astype(np.float64) ** config.noise_power)
+        keep = (keep_chances(counts, config.sample).astype(np.float64) + 1) / (SURE + 1)
         return Words(
-            torch.tensor(inputs, device=device),
-            torch.tensor(outputs, device=device),
+            torch.tensor(tables[0], device=device),
+            torch.tensor(tables[1], device=device),
             torch.tensor(keep, device=device),
             torch.tensor(shares / shares[-1], device=device),
-            window,
-            negatives,
+            config.window,
+            config.negatives,
             pooling,
-            rates,
-            bags and Bags(*(torch.tensor(array, device=device).long() for array in bags)),
-            busy,
+            (config.learning_rate, config.min_learning_rate),
         )
 
     def swept_tables(self) -> Mapping[str, SweptTable]:
