@@ -132,7 +132,7 @@ class SpellingOutput(nn.Module):
     def spell(
         self,
         hidden: Tensor,
-        random: np.random.Generator | Sequence[np.random.Generator],
+        draws: Sequence[np.random.Generator],
         *,
         longest: int,
         temperature: float = 1.0,
@@ -141,7 +141,7 @@ class SpellingOutput(nn.Module):
 
         Args:
             hidden: (N, D).
-            random: draws, one number a character of a word; one for all words, or one for each.
+            draws: of each word, one number a character.
             longest: a word that has not ended after so many characters is left as it is.
             temperature: of each character; 0 takes the likeliest.
 
@@ -152,7 +152,6 @@ class SpellingOutput(nn.Module):
             ValueError: a temperature below 0, or weights that are no numbers.
         """
         n, how = len(hidden), Sampling(temperature)
-        draws = [random] * n if isinstance(random, np.random.Generator) else random
         told = F.linear(hidden, self.P)
         state = self.lstm.start(n)
         before = torch.full((n,), BEGIN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -23,6 +24,6 @@ def settings(
 
     found = settings_of(family)
     if as_json:
-        print_json([one.to_json() for one in found])
+        print_json([asdict(one) for one in found])
     else:
         out().print(settings_table(found, family), highlight=False)

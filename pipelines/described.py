@@ -10,7 +10,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -58,10 +58,6 @@ class Described:
     default: str
     values: str
     description: str
-
-    def to_json(self) -> dict[str, str]:
-        """As JSON."""
-        return asdict(self)
 
 
 def settings_of(family: str = "") -> tuple[Described, ...]:

@@ -106,7 +106,7 @@ def alone(model: SpellingLm, begun: str, length: int) -> list[str]:
             x = torch.cat([model.embed(torch.from_numpy(row)) for row in rows])[:, None]
             hidden = model.stack(x, model.stack.start(1))[0][-1][-1]
             draws = np.random.default_rng(0)
-            (drawn,) = model.output.spell(hidden, draws, longest=40, temperature=0)
+            (drawn,) = model.output.spell(hidden, [draws], longest=40, temperature=0)
         word = spelt_out(model.characters, drawn)
         if word is None:
             break

@@ -110,7 +110,7 @@ def test_words_are_drawn_as_often_as_they_are_likely() -> None:
     output, n = layer(seed=3), 20_000
     with torch.no_grad():
         output.d[UNKNOWN] = -torch.inf
-        drawn = output.spell(states(1).expand(n, -1), np.random.default_rng(5), longest=30)
+        drawn = output.spell(states(1).expand(n, -1), [np.random.default_rng(5)] * n, longest=30)
         for word in ("a", "b", "aa", "ab", None):
             expected = float(output.log_prob(states(1), targets(AB, [word])).exp())
             share = sum(spelt_out(AB, found) == word for found in drawn) / n
@@ -129,7 +129,8 @@ def test_it_learns_which_word_a_state_stands_for_and_spells_it() -> None:
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     with torch.inference_mode():
-        found = output.spell(torch.eye(5), np.random.default_rng(1), longest=20, temperature=0)
-        cut = output.spell(torch.eye(5), np.random.default_rng(1), longest=3, temperature=0)
+        draws = [np.random.default_rng(1)] * 5
+        found = output.spell(torch.eye(5), draws, longest=20, temperature=0)
+        cut = output.spell(torch.eye(5), draws, longest=3, temperature=0)
     assert [spelt_out(characters, word) for word in found] == words
     assert [spelt_out(characters, word) for word in cut] == ["wal", "wal", "a", "tal", None]
