@@ -168,7 +168,7 @@ def _losses(
     learner = copy.deepcopy(model, {id(model.vocabulary): model.vocabulary})
     module = learner.to(place.device).train()
     optimizer, schedule = optimizer_of(learner), learner.schedule
-    precision = precision_of(schedule.precision, place.device)
+    precision = precision_of(schedule.precision, place)
     carried: list[tuple[Tensor, ...]] = []
     for rate, (first, parts) in zip(rates, _batches(learner, inputs, seed), strict=False):
         before = [()] * len(parts) if first else carried

@@ -197,7 +197,7 @@ class Loop:
         self._schedule = model.schedule
         self._n_batches = model.n_batches(inputs)
         self._steps = self._schedule.epochs * self._n_batches
-        self._precision = precision_of(self._schedule.precision, place.device)
+        self._precision = precision_of(self._schedule.precision, place)
         self._module: nn.Module = model.to(place.device)
         self._optimizer = optimizer_of(model)
         self._distributed = place.distribute(self._module)
