@@ -321,9 +321,12 @@ class Loop:
         nll, scored = 0.0, 0
         plan = Plan(self._seed, rank=self._place.rank, world=self._place.world, role="heldout")
         carried: tuple[Tensor, ...] = ()
+        n = self._model.n_batches(self._inputs, "heldout")
         self._module.eval()
         with averaged(self._optimizer), torch.inference_mode():
-            for batch in self._model.batches(self._inputs, plan):
+            for number, batch in enumerate(self._model.batches(self._inputs, plan)):
+                if self._place.rank == 0:
+                    self._progress(number, n, "held-out batches")
                 output = self._module(self._place.put(batch), *carried)
                 carried = output.carried
                 nll += float(output.nll_sum)

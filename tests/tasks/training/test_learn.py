@@ -75,6 +75,20 @@ def heldout_loss(model: Nplm, inputs: Inputs) -> float:
 # --- one rank ---------------------------------------------------------------------------------
 
 
+def test_it_tells_how_far_it_is_in_the_text_and_in_the_held_out_text(store: Store) -> None:
+    inputs, seen = small_inputs(), list[tuple[int, int, str]]()
+    context = replace(context_of(store), progress=lambda *event: seen.append(event))
+    model = replace(CONFIG, epochs=2).build(inputs, seed=1)
+    learn(model, inputs, 1, context, Silent())
+    n, held = model.n_batches(inputs), model.n_batches(inputs, "heldout")
+    units = [unit for _, _, unit in seen]
+    assert units == (["tokens"] * (n - 1) + ["held-out batches"] * held + ["tokens"]) * 2
+    told = [event[:2] for event in seen if event[2] == "held-out batches"]
+    assert told == [(i, held) for i in range(held)] * 2
+    done, total, _ = seen[-1]
+    assert done == total == 2 * (inputs.tokens().n_tokens + inputs.tokens().n_sentences)
+
+
 def test_it_learns_and_tells_how(store: Store) -> None:
     told, inputs = Told(), small_inputs()
     untrained = heldout_loss(CONFIG.build(inputs, seed=1), inputs)
