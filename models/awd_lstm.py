@@ -177,10 +177,11 @@ class Config:
             for name in names:
                 if getattr(self, name) != defaults[name]:
                     raise ValueError(f"{name} has no part in {beside}")
-        if 0 < self.patience <= self.average:
+        # Averages may begin only where the best loss is average + 1 evaluations old.
+        if self.average and 0 < self.patience <= self.average + 1:
             raise ValueError(
-                f"patience ({self.patience}) ends the training before weights are averaged; "
-                f"make it more than average ({self.average})"
+                f"patience ({self.patience}) can end the training before weights are averaged; "
+                f"make it at least {self.average + 2}, average ({self.average}) and 2 more"
             )
 
     @property

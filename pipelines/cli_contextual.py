@@ -61,7 +61,7 @@ def tokens(
     opened = open_model(model, settings.tracking_uri)
     with Watch(console) as watch, watch.doing("tokens"):
         made = write_tokens(
-            opened, lines, target, layers=layer or ("last",), document=document,
+            opened, lines, target, source=file or "-", layers=layer or ("last",), document=document,
             progress=lambda done: watch.advance("tokens", done, 0, "tokens"),
         )  # fmt: skip
     if as_json:
@@ -101,7 +101,9 @@ def sentences(
         def told(done: int) -> None:
             watch.advance("sentences", done, 0, "tokens")
 
-        made = write_sentences(opened, lines, target, told) if target else None
+        made = None
+        if target:
+            made = write_sentences(opened, lines, target, source=file or "-", progress=told)
         near = nearest_sentences(opened, like, lines, k, told) if like is not None else []
     if made is None:
         answer = [asdict(place) for place in near]

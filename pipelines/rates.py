@@ -99,7 +99,13 @@ def find_rate_for(
     optimizer = getattr(config.families[name], "optimizer", "adamw")
     check_range(optimizer, rates.lowest, rates.highest, rates.steps)
     store = Store(settings.store, settings.home / "cache")
-    only = config.model_copy(update={"families": {name: config.families[name]}, "mixtures": {}})
+    only = config.model_copy(
+        update={
+            "families": {name: config.families[name]},
+            "mixtures": {},
+            "bases": {key: base for key, base in config.bases.items() if key == name},
+        }
+    )
     runner = Runner(store, resources=settings.resources, observer=watch)
     job = Job(only, settings, runner)
     job.check()

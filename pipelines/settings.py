@@ -105,6 +105,7 @@ ENVIRONMENT = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_TRAIN_METRICS_ENABLED": "0",
+    "RAY_TRAIN_V2_ENABLED": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     # Nothing from a registry is unpickled.

@@ -28,7 +28,7 @@ from models.occurrences import chosen_layers, nearest_others, unit_vectors
 from models.text import Sentences
 from tasks.errors import ConfigError, InputError
 from tasks.evaluation.perplexity import reads_on
-from tasks.export.aside import written_aside
+from tasks.export.aside import check_out, written_aside
 from tasks.models import TextPipeline
 from tasks.registry import OpenedModel
 from tasks.scoring import no_words
@@ -151,6 +151,7 @@ def write_tokens(
     out: Path,
     *,
     layers: Sequence[str] = ("last",),
+    source: str = "-",
     document: bool = False,
     progress: Told = lambda tokens: None,
 ) -> Written:
@@ -160,11 +161,21 @@ def write_tokens(
     ``layer`` by its name, ``vector`` (a list of fixed size; of any where layers differ in width). A
     token has a row for each layer. The metadata of the file (``lexloom``) says which model it was.
 
+    Args:
+        asked: the model.
+        lines: sentences.
+        out: the file; one that is there is replaced.
+        layers: their names.
+        source: the file that the lines are read from, "-" for none.
+        document: whether all of them are read on, as one document.
+        progress: told how many tokens are done.
+
     Raises:
         InputError: the model has no such vectors, the text cannot be read or has no words, or the
-            file cannot be written.
+            file cannot be written, or is the text itself.
         ConfigError: there is no such layer.
     """
+    check_out(out, source)
     model, numbers = token_model(asked), layers_of(asked, layers)
     names = tuple(model.layers[i] for i in numbers)
     found = (
@@ -185,17 +196,23 @@ def write_tokens(
 
 
 def write_sentences(
-    asked: OpenedModel, lines: Iterable[str], out: Path, progress: Told = lambda tokens: None
+    asked: OpenedModel,
+    lines: Iterable[str],
+    out: Path,
+    *,
+    source: str = "-",
+    progress: Told = lambda tokens: None,
 ) -> Written:
     """Write the vector of every sentence of a text as Parquet, whole or not at all.
 
     Columns: ``sentence`` (from 0), ``text`` (its tokens with blanks between), ``tokens`` (how
-    many), ``vector`` (a list of fixed size).
+    many), ``vector`` (a list of fixed size). Arguments are as of ``write_tokens``.
 
     Raises:
         InputError: the model has no such vectors, the text cannot be read or has no words, or the
-            file cannot be written.
+            file cannot be written, or is the text itself.
     """
+    check_out(out, source)
     model, tokens, width = sentence_model(asked), 0, 0
 
     def tables() -> Iterator[pa.Table]:
@@ -218,8 +235,6 @@ def write_sentences(
 
 def _write(tables: Iterator[pa.Table], out: Path, about: dict[str, Any]) -> tuple[int, int]:
     """Rows of a file, and sentences."""
-    if out.is_dir():
-        raise InputError("this is a folder", where=str(out), remedy="name another file by --out")
     first = next(tables, None)
     if first is None:
         raise no_words("the text")

@@ -149,7 +149,7 @@ def register(
             # Another store may have been first: its version is the one that counts.
             first, *later = _all_with_content(client, name, model.content)
             for extra in later:
-                client.delete_model_version(name, str(extra.version))
+                _delete(client, extra)
             found, reused = first, bool(later)
         number = int(found.version)
         _note_scores(client, found, run_id, scores, manifest)
@@ -157,6 +157,17 @@ def register(
         if challenger is None or challenger < number:
             client.set_registered_model_alias(name, CHALLENGER, str(number))
     return Registered(name, number, reused, run_id)
+
+
+def _delete(client: MlflowClient, version: ModelVersion) -> None:
+    """Delete a version, if nobody else was faster."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.delete_model_version(version.name, str(version.version))
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
 
 
 def _run(client: MlflowClient, store: Store, manifest: Manifest, tags: Mapping[str, str]) -> str:

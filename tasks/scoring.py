@@ -29,7 +29,7 @@ from models.text import Sentences
 from models.vocabulary import EOS, LM_RESERVED
 from tasks.errors import InputError
 from tasks.evaluation.perplexity import Tally, checked, reads_on, tally_of, terms_of, unknown_to
-from tasks.export.aside import written_aside
+from tasks.export.aside import check_out, written_aside
 from tasks.models import TextPipeline
 from tasks.registry import OpenedModel
 from tasks.unpack import Extent, opened
@@ -231,9 +231,7 @@ def write_scores(
             words, or the file cannot be written.
     """
     model = language_model(asked)
-    if out.is_dir() or (source != "-" and out.resolve() == Path(source).expanduser().resolve()):
-        what = "a folder" if out.is_dir() else "the text itself"
-        raise InputError(f"this is {what}", where=str(out), remedy="name another file by --out")
+    check_out(out, source)
     about = {"model": asked.reference, **terms_of(model)}
     schema = SCHEMAS[by].with_metadata({"lexloom": json.dumps(about)})
     sums, sentences = Tally(), 0

@@ -15,6 +15,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
+import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +27,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
@@ -168,8 +171,20 @@ class Writer:
     def tensors(self, name: str, tensors: Mapping[str, NDArray[Any]], partition: int = 0) -> None:
         """Write little-endian arrays as a safetensors part."""
         arrays = {key: np.ascontiguousarray(tensors[key]) for key in sorted(tensors)}
-        with self.path(name, partition) as path:
+        with self.path(name, partition) as path, _as_os_error(path):
             safetensors.numpy.save_file(arrays, path)
+
+
+@contextlib.contextmanager
+def _as_os_error(path: Path) -> Iterator[None]:
+    """What safetensors says of a full disk, said as Python does."""
+    try:
+        yield
+    except safetensors.SafetensorError as error:
+        if number := re.search(r"\(os error (\d+)\)", str(error)):
+            code = int(number[1])
+            raise OSError(code, os.strerror(code), str(path)) from error
+        raise
 
 
 @dataclass(frozen=True)

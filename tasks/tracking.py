@@ -62,9 +62,9 @@ PATIENCE_SECONDS = 30.0
 def find_run(
     client: MlflowClient, experiment_ids: list[str], recipe: str, store: str
 ) -> Run | None:
-    """The run of a training, the oldest where there are several."""
+    """The run of a training, the newest where there are several."""
     runs = client.search_runs(
-        experiment_ids, f"tags.`{RECIPE}` = '{recipe}'", order_by=["attributes.start_time ASC"]
+        experiment_ids, f"tags.`{RECIPE}` = '{recipe}'", order_by=["attributes.start_time DESC"]
     )
     return next((run for run in runs if run.data.tags.get(STORE) == store), None)
 
@@ -185,7 +185,11 @@ def version() -> str:
 
 @contextmanager
 def open_tracker(
-    context: Context, params: object, inputs: Mapping[str, Artifact] | None = None
+    context: Context,
+    params: object,
+    inputs: Mapping[str, Artifact] | None = None,
+    *,
+    anew: bool = False,
 ) -> Iterator[Tracker]:
     """A tracker for the training of one model: ``Silent`` without a tracking URI.
 
@@ -196,6 +200,7 @@ def open_tracker(
         context: of the step.
         params: of the step.
         inputs: of the step, for lineage.
+        anew: the training has nothing to go on from, so a run that has ended is not its own.
 
     Raises:
         ConnectionError: MLflow does not answer at the beginning. Later it may come and go.
@@ -212,7 +217,7 @@ def open_tracker(
         )
         found = find_run(client, [experiment], context.recipe, context.store.url)
         last: dict[str, int] = {}
-        if found:
+        if found and not (anew and found.info.status == "FINISHED"):
             run_id = str(found.info.run_id)
             client.update_run(run_id, status="RUNNING")
             for key in found.data.metrics:
@@ -295,12 +300,12 @@ class Live:
     """Sends metrics to a run from a thread of its own, a batch a second.
 
     A batch that was not taken is sent again as it was, time stamps included, so MLflow keeps no
-    metric twice. ``last`` is the last step of each metric that the run has: an interrupted
-    training repeats the steps since its checkpoint, and those are passed over.
+    metric twice. ``last`` is the last step of each metric that the run has: a training that was
+    interrupted, or whose workers were started anew, tells steps again, and those are passed over.
     """
 
     def __init__(self, client: MlflowClient, run_id: str, last: Mapping[str, int]) -> None:
-        self._client, self.run_id, self._last = client, run_id, last
+        self._client, self.run_id, self._last = client, run_id, dict(last)
         self._waiting: deque[tuple[str, float, int, int]] = deque(maxlen=KEPT)
         self._batch: list[Metric] = []
         self._status = ""
@@ -314,6 +319,7 @@ class Live:
         for key, value in metrics.items():
             if step > self._last.get(key, -1) and math.isfinite(value):
                 self._waiting.append((key, float(value), now, step))
+                self._last[key] = step
 
     def close(self, status: str) -> None:
         """Send what is left and set the status of the run, in bounded time."""

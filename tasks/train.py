@@ -15,6 +15,7 @@ from tasks.models import TextPipeline, read_model, write_model
 from tasks.step import Context, Step
 from tasks.store import Reader
 from tasks.tracking import open_tracker
+from tasks.training.checkpoint import Checkpoints
 from tasks.training.fit import fit
 from tasks.training.inputs import read_inputs
 from tasks.training.learn import learn
@@ -46,7 +47,8 @@ def train(context: Context, readers: Mapping[str, Reader], params: Train) -> Sta
     the training goes on from a model, under a vocabulary that has all of its words.
     """
     model, inputs = untrained(params, readers)
-    with open_tracker(context, params, context.inputs) as tracker:
+    anew = not Checkpoints(context.store, context.recipe).begun
+    with open_tracker(context, params, context.inputs, anew=anew) as tracker:
         # Starting MLflow and waiting for it at the end is no training.
         began = time.monotonic()
         if isinstance(model, Fits):

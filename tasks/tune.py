@@ -16,6 +16,7 @@ from tasks.runner import Runner
 from tasks.step import Context, Step
 from tasks.store import Reader
 from tasks.tracking import open_tracker
+from tasks.training.checkpoint import Checkpoints
 from tasks.training.inputs import read_inputs
 from tasks.training.learn import learn
 from tasks.training.room import check_room
@@ -47,7 +48,8 @@ def tune(context: Context, readers: Mapping[str, Reader], params: Tune) -> Stats
     blend = read_model(readers["blend"])
     assert isinstance(blend, Blend)
     begin_as(model, blend)
-    with open_tracker(context, params, context.inputs) as tracker:
+    anew = not Checkpoints(context.store, context.recipe).begun
+    with open_tracker(context, params, context.inputs, anew=anew) as tracker:
         began = time.monotonic()
         report = learn(model, inputs, params.seed, context, tracker)
         seconds = time.monotonic() - began

@@ -63,6 +63,25 @@ def written_aside(out: Path) -> Iterator[Path]:
         shutil.rmtree(aside, ignore_errors=True)
 
 
+def check_out(out: Path, source: str) -> None:
+    """Refuse a file to write that is a folder, or that the text is read from.
+
+    Args:
+        out: the file to write.
+        source: where the text is; "-" for what is no file.
+
+    Raises:
+        InputError: it is.
+    """
+    read = Path(source).expanduser()
+    itself = source != "-" and (
+        out.samefile(read) if out.exists() and read.exists() else out.resolve() == read.resolve()
+    )
+    if out.is_dir() or itself:
+        what = "a folder" if out.is_dir() else "the text itself"
+        raise InputError(f"this is {what}", where=str(out), remedy="name another file by --out")
+
+
 def _is_held(folder: Path) -> bool:
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -40,7 +40,9 @@ class Standing:
         epoch: the epoch at work.
         batch: batches or chunks of this epoch done.
         scored: tokens (of a table, records) trained on so far, over all epochs.
-        seconds: spent on it.
+        seconds: that its steps took.
+        elapsed: seconds of all sessions, evaluations and checkpoints included; of one that was
+            killed up to its last checkpoint.
         world: ranks that trained.
         precision: of the forward pass, "float32" or "bfloat16".
         loss: summed nats since the last logged step; of sweeps, in this epoch.
@@ -63,6 +65,7 @@ class Standing:
     batch: int = 0
     scored: int = 0
     seconds: float = 0.0
+    elapsed: float = 0.0
     world: int = 1
     precision: str = "float32"
     loss: float = 0.0
@@ -112,6 +115,11 @@ class Checkpoints:
     def folder(self) -> str:
         """Where they lie in the store."""
         return f"checkpoint/{self.recipe}"
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is one, whole or not."""
+        return bool(self._steps())
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint and remove those that it makes superfluous."""

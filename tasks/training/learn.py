@@ -68,6 +68,7 @@ def learn(model: Learns, inputs: Inputs, seed: int, context: Context, tracker: T
     if not isinstance(model, nn.Module):
         raise TypeError(f"{type(model).__name__} is no torch.nn.Module")
     check_text(model, inputs)
+    check_heldout(model, inputs)
     checkpoints = Checkpoints(context.store, context.recipe)
     begun = checkpoints.newest()
     if begun is None:
@@ -104,6 +105,22 @@ def check_text(model: Learns, inputs: Inputs) -> None:
     raise TrainingError(
         "the training text is empty", where="train", remedy="train on a split that has text"
     )
+
+
+def check_heldout(model: Learns, inputs: Inputs) -> None:
+    """Refuse held-out text that would choose no weights and end no training.
+
+    Raises:
+        TrainingError: there is some, but not enough for a batch.
+    """
+    if "heldout" not in inputs.values or model.n_batches(inputs, "heldout"):
+        return
+    if n := inputs.tokens("heldout").n_tokens:
+        raise TrainingError(
+            f"the held-out text ({counted(n, 'tokens')}) is too short for a batch",
+            where="valid",
+            remedy="hold out more text, or cut it by fewer steps into windows",
+        )
 
 
 def _train(
@@ -155,6 +172,7 @@ def _heldout_of(model: Learns) -> str:
 
 def _report(standing: Standing, loss: str, heldout: str) -> Report:
     report: dict[str, float | int | str] = {
+        "training_seconds": round(standing.elapsed, 3),
         "steps": standing.step,
         "epochs": standing.epoch,
         "tokens": standing.scored,
@@ -207,6 +225,7 @@ class Loop:
         self.at = self._restore()
         self._saved, self._since = self.at.step, (self.at.tokens, self.at.seconds)
         self._mark = self._saved_when = time.perf_counter()
+        self._began = self._mark - self.at.elapsed
 
     def run(self) -> None:
         """Train until the schedule ends or patience does.
@@ -374,6 +393,7 @@ class Loop:
         # A first step at an absurd rate leaves finite weights, whose products are not.
         if not all(bool(torch.isfinite(p.square()).all()) for p in self._module.parameters()):
             raise self._not_finite("a weight, or its square,", self.at.step)
+        self.at = replace(self.at, elapsed=time.perf_counter() - self._began)
         random = self._place.random_states()
         carried = self._place.joined(self._carried) if self.at.batch else {}
         if self._place.rank == 0:

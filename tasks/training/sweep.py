@@ -131,6 +131,7 @@ def report_of(model: Sweeps[Any], inputs: Inputs, at: Standing) -> Report:
     unit, seconds = model.chunks(inputs).unit, max(at.seconds, 1e-9)
     shares = {"sync_share": at.syncing / seconds, "wait_share": at.waiting / seconds}
     return {
+        "training_seconds": round(at.elapsed, 3),
         NAMES[unit]: at.scored,
         f"{NAMES[unit]}_per_second": round(at.scored / seconds),
         "train_loss": at.loss / at.tokens,
@@ -168,10 +169,15 @@ class Loop:
         if self._sweeps == 0:
             raise _nothing(self._chunks.unit, "the start of training")
         self._rounds = rounds_of(self._chunks.size / len(self._chunks), place.world)
+        before = _fingerprints(model.state())
         self.at = self._restore()
+        # Workers build the model without its base, which the first checkpoint brings.
+        first = place.world > 1 and self.at.step == 0
+        self._before = _fingerprints(model.state()) if first else before
         self._trainee = _trainee(model, place)
         self._exchange = Exchange(_tabled(self._trainee).swept_tables) if place.world > 1 else None
         self._stretch, self._saved = Standing(), time.perf_counter()
+        self._began = self._saved - self.at.elapsed
 
     def run(self) -> Standing:
         """Train to the end; the model then is what was trained, on every worker.
@@ -181,14 +187,13 @@ class Loop:
         """
         if self.at.finished:
             return self.at
-        before = _fingerprints(self._model.state())
         self._tell_progress()
         while self.at.step < self._sweeps:
             self._train_chunk()
         if self._trainee is not self._model:
             write_tables(_tabled(self._model), arrays_of(_tabled(self._trainee)))
-        _check_moved(before, self._model.state())
-        self.at = replace(self.at, finished=True)
+        _check_moved(self._before, self._model.state())
+        self.at = replace(self.at, finished=True, elapsed=time.perf_counter() - self._began)
         if self._place.world > 1:
             self._save()
         return self.at
@@ -290,6 +295,7 @@ class Loop:
 
     def _save(self) -> None:
         """Write a checkpoint; the first worker does it for all."""
+        self.at = replace(self.at, elapsed=time.perf_counter() - self._began)
         if self._place.rank == 0:
             assert self._checkpoints is not None
             weights = arrays_of(_tabled(self._trainee))

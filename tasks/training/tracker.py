@@ -12,8 +12,9 @@ class Tracker(Protocol):
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Metrics at a step: ``loss`` (nats), ``tokens_per_second``, ``learning_rate``.
 
-        A resumed training tells its history again, in order, with the same losses: a tracker
-        that outlives an interruption keeps what it has and takes what it missed.
+        A resumed training by steps tells its history again, in order, with the same losses: a
+        tracker that outlives an interruption keeps what it has and takes what it missed. One by
+        sweeps goes on where it was.
         """
         ...
 

@@ -113,10 +113,20 @@ def _fit(
     work: Work, resources: Resources, folder: Path, outcome: queue.SimpleQueue[object]
 ) -> None:
     """Run Ray Train to its end and put what came of it: an error, or None."""
+    try:
+        outcome.put(_trainer(work, resources, folder).fit().return_value)
+    except ray.train.WorkerGroupError as error:
+        known = (e for e in error.worker_failures.values() if isinstance(e, LexloomError))
+        outcome.put(next(known, error))
+    except BaseException as error:
+        outcome.put(error)
+
+
+def _trainer(work: Work, resources: Resources, folder: Path) -> ray.train.torch.TorchTrainer:
     share: dict[str, float] = {"CPU": work.threads}
     if resources.gpus:
         share["GPU"] = resources.gpus
-    trainer = ray.train.torch.TorchTrainer(
+    return ray.train.torch.TorchTrainer(
         _work,
         train_loop_config={"work": work},
         torch_config=ray.train.torch.TorchConfig(backend="nccl" if resources.gpus else "gloo"),
@@ -134,13 +144,6 @@ def _fit(
             ),
         ),
     )
-    try:
-        outcome.put(trainer.fit().return_value)
-    except ray.train.WorkerGroupError as error:
-        known = (e for e in error.worker_failures.values() if isinstance(e, LexloomError))
-        outcome.put(next(known, error))
-    except BaseException as error:
-        outcome.put(error)
 
 
 def _work(config: Mapping[str, Any]) -> TrainingError | None:

@@ -248,9 +248,10 @@ def test_settings_that_have_no_part_are_refused() -> None:
         Config(layers=1, hidden_dropout=0.5)
     with pytest.raises(ValueError, match="units has no part"):
         Config(layers=1, units=100)
-    with pytest.raises(ValueError, match="patience"):
-        Config(average=5, patience=5)
-    Config(average=5, patience=6)
+    with pytest.raises(ValueError, match="make it at least 7"):
+        Config(average=5, patience=6)
+    Config(average=5, patience=7)
+    Config(average=0, patience=1)
 
 
 def grown_over(words: Sequence[str]) -> list[list[str]]:

@@ -65,6 +65,7 @@ def environment() -> Iterator[None]:
     """Whatever a test does to the environment and to logging is undone."""
     before = dict(os.environ)
     root = logging.root.handlers[:]
+    os.environ.pop("MLFLOW_TRACKING_URI", None)  # MLflow leaves it behind
     yield
     os.environ.clear()
     os.environ.update(before)

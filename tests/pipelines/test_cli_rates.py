@@ -47,6 +47,16 @@ def test_a_rate_is_found_and_nothing_is_kept(cli: Cli, neural: Path, tmp_path: P
     assert json.loads(cli("models", "list", "--json", home=tmp_path).out) == []
 
 
+def test_bases_of_other_families_have_no_part(cli: Cli, neural: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "based.yaml"
+    recipe.write_text(neural.read_text() + "bases: {rnn: nowhere/1}\n")
+    done = cli("lr-find", str(recipe), "--family", "awd", "--steps", "30", home=tmp_path)
+    assert done.code == 0, done.err
+    done = cli("lr-find", str(recipe), "--family", "rnn", "--steps", "30", home=tmp_path)
+    assert done.code == 2
+    assert "nowhere" in done.err
+
+
 MISTAKES: dict[str, list[str]] = {
     "several families of the recipe learn by gradients": [],
     "'word2vec' is none of the families that learn": ["--family", "word2vec"],

@@ -130,6 +130,18 @@ def test_layers_that_are_not_there_and_models_that_have_none(tmp_path: Path) -> 
     assert not out.exists()
 
 
+def test_a_text_is_never_written_over(tmp_path: Path) -> None:
+    text, other = tmp_path / "text.txt", tmp_path / "other.txt"
+    text.write_text("\n".join(LINES))
+    other.hardlink_to(text)
+    for out in (text, other, tmp_path):
+        for write in (write_tokens, write_sentences):
+            with pytest.raises(InputError, match=r"the text itself|a folder"):
+                write(asked(), LINES, out, source=str(text))
+    assert text.read_text() == "\n".join(LINES)
+    write_sentences(asked(), LINES, tmp_path / "new.parquet", source=str(text))
+
+
 def test_vectors_of_sentences_and_the_nearest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

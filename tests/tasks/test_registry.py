@@ -172,6 +172,24 @@ def test_of_two_stores_the_later_one_gives_way(
     assert [v.version for v in list_models(tracking_uri) if v.name == "shared"] == [1]
 
 
+def test_both_of_two_stores_may_see_to_it_that_there_is_one(
+    store: Store, tracking_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    other = Store(str(tmp_path / "other"), tmp_path / "cache")
+    enter(other, tracking_uri, "twice", train_small(other, SMALL))
+    monkeypatch.setattr(registry, "_with_content", lambda *_: None)
+    every = registry._all_with_content
+
+    def overtaken(client: Any, *about: str) -> Any:
+        found = every(client, *about)
+        client.delete_model_version("twice", "2")
+        return found
+
+    monkeypatch.setattr(registry, "_all_with_content", overtaken)
+    found = enter(store, tracking_uri, "twice", train_small(store, SMALL))
+    assert (found.version, found.reused) == (1, True)
+
+
 @pytest.mark.parametrize(
     "family", [Ngram(order=3), SMALL, Nplm(embedding=5, hidden=4, min_count=1)], ids=str
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 
+import numpy as np
 import pytest
 
 from tasks.artifacts import Manifest, Part
@@ -28,6 +31,21 @@ def test_a_flipped_bit_is_never_read_as_data(store: Store) -> None:
     assert store.find("weave", "0" * 64)  # it has its size
     with pytest.raises(InputError, match="damaged"):
         store.reader(manifest.handle()).path("cloth")
+
+
+def test_a_full_disk_is_told_as_one(store: Store) -> None:
+    out, limit = Writer(store, "weave", "1" * 64), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limit[1]))
+    try:
+        for write in (
+            lambda: out.tensors("tensors", {"w": np.zeros(1 << 19, np.float32)}),
+            lambda: out.blob("blob", bytes(1 << 21)),
+        ):
+            with pytest.raises(OSError, match="File too large") as caught:
+                write()
+            assert caught.value.errno == errno.EFBIG
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
 
 
 def test_a_file_may_have_a_name_that_is_no_text() -> None:

@@ -158,6 +158,23 @@ def test_a_training_that_is_told_to_stop_or_dies(store: Store, tracking_uri: str
         assert [run.info.status for run in runs(tracking_uri, recipe(6))] == ["RUNNING"]
 
 
+def test_a_training_begun_anew_has_a_run_of_its_own(store: Store, tracking_uri: str) -> None:
+    at = context(store, tracking_uri, recipe(7))
+    for anew, factor in ((True, 1.0), (False, 3.0), (True, 2.0)):
+        with open_tracker(at, params(), anew=anew) as tracker:
+            for step in (10, 20):
+                tracker.log({"loss": factor * step}, step)
+        assert len(runs(tracking_uri, recipe(7))) == 1 + (factor == 2.0)
+    client = connect(tracking_uri)
+    newest = tracking.find_run(client, ["0", *_experiments(client)], recipe(7), store.url)
+    assert newest is not None
+    assert read_curves(tracking_uri, newest.info.run_id) == {"loss": [(10, 20.0), (20, 40.0)]}
+
+
+def _experiments(client: Any) -> list[str]:
+    return [one.experiment_id for one in client.search_experiments()]
+
+
 class Flaky:
     """An MLflow that takes nothing at first, and in the middle takes a batch without saying so."""
 
@@ -182,7 +199,8 @@ def test_a_locked_mlflow_neither_stalls_nor_loses(monkeypatch: pytest.MonkeyPatc
     client = Flaky(refusals=8)
     live = Live(client, "r", {"loss": 99})  # type: ignore[arg-type]
     began = time.monotonic()
-    for step in range(3000):
+    # Workers that are started anew in the middle tell what they told before.
+    for step in (*range(2000), *range(500, 3000)):
         live.log({"loss": 0.5, "rate": 0.1, "broken": float("nan")}, step)
     assert time.monotonic() - began < 1
     live.close("FINISHED")

@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -292,9 +293,58 @@ def test_a_batch_larger_than_the_text_is_the_text(store: Store) -> None:
     assert report["steps"] == CONFIG.epochs
 
 
-def test_the_loss_is_summed_in_64_bits() -> None:
+def test_the_loss_is_summed_in_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     # In 32 bits a sum of 2**27 takes no notice of a 3 that is added to it.
-    assert Place.alone(0).total(2.0**27 + 3.0) == [134217731.0]
+    monkeypatch.setattr("torch.distributed.all_reduce", lambda sums: sums.add_(3.0))
+    assert Place(torch.device("cpu"), 0, 2).total(2.0**27) == [134217731.0]
+
+
+def test_held_out_text_that_could_choose_nothing_is_refused(store: Store) -> None:
+    inputs, config = small_inputs(), replace(CARRYING, stride=1, batch_size=4, patience=1)
+    held = inputs.tokens("heldout")
+    with pytest.raises(TrainingError, match=f"the held-out text .{held.n_tokens} tokens"):
+        train(store, replace(config, steps=held.n_tokens + held.n_sentences + 1), inputs)
+    assert not Checkpoints(store, RECIPE).begun
+
+
+def test_the_averages_of_a_patient_training_are_taken(store: Store) -> None:
+    """With the least patience that there may be, averages began before it ended."""
+    ended = 0
+    for rate in (0.05, 0.1, 0.2, 0.3):
+        config = replace(AVERAGING, average=2, patience=4, epochs=30, learning_rate=rate)
+        own = Store(f"{store.url}-{rate}", store.cache)
+        inputs = small_inputs()
+        learn(config.build(inputs, seed=1), inputs, 1, context_of(own), Silent())
+        final = Checkpoints(own, RECIPE).newest()
+        assert final is not None
+        if final.standing.epoch < 30:
+            ended += 1
+            assert final.standing.averages_from is not None
+            assert final.standing.averages_from < final.standing.step
+    assert ended
+
+
+def test_time_is_that_of_all_sessions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluations and checkpoints included; of a killed one up to its last checkpoint."""
+    clock = itertools.count()
+    ticking = SimpleNamespace(perf_counter=lambda: float(next(clock)))
+    monkeypatch.setattr("tasks.training.learn.time", ticking)
+
+    def seconds(store: Store, stop: int = 0) -> float:
+        inputs, told = small_inputs(), itertools.count(1)
+
+        def progress(done: int, total: int, unit: str) -> None:
+            if unit == "tokens" and next(told) == stop:
+                raise KeyboardInterrupt
+
+        context = replace(context_of(store, checkpoint_seconds=0.0), progress=progress)
+        model = replace(CONFIG, epochs=3).build(inputs, seed=1)
+        return float(learn(model, inputs, 1, context, Silent())["training_seconds"])
+
+    calm = seconds(Store(f"{store.url}-calm", store.cache))
+    with pytest.raises(KeyboardInterrupt):
+        seconds(store, stop=20)
+    assert seconds(store) == pytest.approx(calm, abs=10) != pytest.approx(0, abs=100)
 
 
 def test_patience_ends_it_and_the_best_weights_are_kept(store: Store) -> None:

@@ -17,7 +17,12 @@ from models.family import Inputs, Report
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import Vocabulary
 from tasks.errors import TrainingError
-from tasks.training.sweep import sweep
+from tasks.store import Store
+from tasks.training.checkpoint import Checkpoints
+from tasks.training.ranks import Place
+from tasks.training.sweep import Loop, sweep, sweep_resumably
+from tasks.training.tracker import Silent
+from tests.tasks.training.trainee import RECIPE, context_of
 
 
 class Recorder:
@@ -124,3 +129,29 @@ def test_text_without_examples_is_an_error(sentences: int, length: int) -> None:
 def test_training_that_moves_nothing_is_an_error() -> None:
     with pytest.raises(TrainingError, match="moved nothing"):
         train(corpus(200), learning_rate=1e-40, min_learning_rate=0)
+
+
+def test_what_is_left_of_a_training_may_move_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text that ends in lines of one word, killed before these."""
+    monkeypatch.setattr(word2vec, "CHUNK_WORDS", 300)
+    random = np.random.default_rng(0)
+    names = tuple(f"w{i}" for i in range(20))
+    lines = [[names[i] for i in random.integers(0, 20, 10)] for _ in range(90)]
+    lines += [[names[i]] for i in random.integers(0, 20, 300)]
+    vocabulary = Vocabulary((), names, np.full(20, 60, np.int64))
+    text = Sentences.of(vocabulary, lines)
+    counts = np.bincount(text.ids, minlength=20)
+    tokens = Tokens([TokenPartition(list(names), counts, text)])
+    inputs = Inputs({"train": tokens, "vocabulary": vocabulary})
+    config = word2vec.Config(dim=8, epochs=1, min_count=1, sample=0)
+    model = config.build(inputs, seed=1)
+    checkpoints = Checkpoints(store, RECIPE)
+    loop = Loop(model, inputs, 1, checkpoints, place=Place.alone(0), checkpoint_seconds=0.0)
+    for _ in range(len(model.chunks(inputs)) - 1):
+        loop._train_chunk()
+    again, calm = config.build(inputs, seed=1), config.build(inputs, seed=1)
+    sweep_resumably(again, inputs, 1, context_of(store), Silent())
+    sweep(calm, inputs, 1, context_of(store), Silent())
+    assert fingerprint(again) == fingerprint(calm)
