@@ -177,6 +177,11 @@ class Config:
             for name in names:
                 if getattr(self, name) != defaults[name]:
                     raise ValueError(f"{name} has no part in {beside}")
+        if self.average and self.epochs < self.average + 3:
+            raise ValueError(
+                f"in {self.epochs} epochs no weights are averaged; make it at least "
+                f"{self.average + 3}, average ({self.average}) and 3 more, or average 0"
+            )
         # Averages may begin only where the best loss is average + 1 evaluations old.
         if self.average and 0 < self.patience <= self.average + 1:
             raise ValueError(

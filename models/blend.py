@@ -81,6 +81,14 @@ LEAST, MOST = 1e-6, 1e6
 """Of weights: beyond, a part would not be seen in 32 bits beside another, or nothing else."""
 
 
+class Unblendable(ValueError):
+    """Models that do not go together, with what to do about it."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem)
+        self.remedy = remedy
+
+
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Which models are blended, and how."""
@@ -218,16 +226,22 @@ def blend(
         maps: (D_k, D_1) the given ones, of all parts but the first.
 
     Raises:
-        ValueError: a part has no word vectors or is a blend itself, widths do not go together, no
+        Unblendable: a part has no word vectors or is a blend itself, widths do not go together, no
             word is left, or too few to learn a projection from.
     """
     for part, name in zip(parts, names, strict=True):
         if not isinstance(part, EmbedsWords):
-            raise ValueError(f"{name} has no word vectors")
+            raise Unblendable(f"{name} has no word vectors", "blend models that have some")
         if not isinstance(part.config, Part):
-            raise ValueError(f"{name} is a {part.config.title}, which is no part of a blend")
-    if (projection == "given") != bool(maps):
-        raise ValueError("a given projection is a matrix for each part but the first")
+            title = part.config.title
+            raise Unblendable(
+                f"{name} is a {title}, which is no part of a blend", "blend models of other kinds"
+            )
+    if len(maps) != (len(parts) - 1 if projection == "given" else 0):
+        raise Unblendable(
+            f"{len(maps)} projections are given for {len(parts)} models",
+            "give a matrix for each of them but the first",
+        )
     widths = [_width(part) for part in parts]
     learnt: list[NDArray[np.float32] | None] = [None] * len(parts)
     if projection != "none":
@@ -250,7 +264,9 @@ def blend(
     has = _finite(made.word_vectors(made.vocabulary.words))
     words = tuple(word for word, there in zip(made.vocabulary.words, has, strict=True) if there)
     if not words:
-        raise ValueError("no word is known to all of the models")
+        raise Unblendable(
+            "no word is known to all of the models", "keep what some of them know: --missing zeros"
+        )
     return Blend(config, Vocabulary((), words, made.vocabulary.counts[has]), parts, learnt)
 
 
@@ -262,13 +278,22 @@ def are_weights(weights: Sequence[float]) -> bool:
 def learn_map(vectors: Matrix, targets: Matrix, projection: Projection) -> NDArray[np.float32]:
     """The (D, D') map that brings (N, D) vectors nearest to (N, D') targets, by squared distance.
 
+    The nearest orthogonal one is that of Schoenemann (1966), which has to keep all lengths.
+
     Raises:
-        ValueError: fewer words than dimensions to map.
+        Unblendable: fewer words than dimensions to map, or an orthogonal map into fewer dimensions.
     """
-    if len(vectors) < vectors.shape[1]:
-        raise ValueError(
-            f"a projection of {vectors.shape[1]} dimensions cannot be learnt from the "
-            f"{len(vectors)} words that both models know"
+    wide, narrow = vectors.shape[1], targets.shape[1]
+    if len(vectors) < wide:
+        raise Unblendable(
+            f"a projection of {wide} dimensions cannot be learnt from the {len(vectors)} words "
+            "that both models know",
+            "blend without a projection, or models that share more words",
+        )
+    if projection == "orthogonal" and wide > narrow:
+        raise Unblendable(
+            f"no orthogonal map takes {wide} dimensions into {narrow}",
+            "name the wider model first, or use --project least-squares",
         )
     if projection == "least-squares":
         found = np.linalg.lstsq(vectors, targets, rcond=None)[0]
@@ -306,7 +331,9 @@ def _shared(
     found = _vectors(other, words, unit), _vectors(first, words, unit)
     finite = _finite(found[0]) & _finite(found[1])
     if not finite.any():
-        raise ValueError(f"{name} and {called} list no word in common")
+        raise Unblendable(
+            f"{name} and {called} list no word in common", "blend them without a projection"
+        )
     return found[0][finite], found[1][finite]
 
 
@@ -319,14 +346,17 @@ def _check_widths(
     """Refuse what cannot be multiplied or added."""
     for name, width, projection in zip(names, widths, maps, strict=True):
         if projection is not None and projection.shape != (width, widths[0]):
-            raise ValueError(
+            raise Unblendable(
                 f"the projection of {name} is {' x '.join(map(str, projection.shape))}, not "
-                f"{width} x {widths[0]}"
+                f"{width} x {widths[0]}",
+                "give a matrix of so many rows and columns",
             )
         if how == "sum" and projection is None and width != widths[0]:
-            raise ValueError(
+            raise Unblendable(
                 f"{names[0]} has {widths[0]} dimensions and {name} has {width}: a sum needs as "
-                "many, or a projection"
+                "many, or a projection",
+                "--how concatenation takes any widths, and --project least-squares brings them to "
+                "that of the first",
             )
 
 

@@ -150,11 +150,15 @@ class Config:
         )
 
     def training_bytes(self, words: int) -> int:
-        """Memory that training takes at least: weights, gradients, what AdamW keeps."""
+        """Memory that training takes at least: weights, gradients, what AdamW keeps.
+
+        With ``parts_rate`` 0 what makes word vectors has weights alone.
+        """
         gates = GATES[self.char_cell] * self.char_units
         chars = 2 * gates * (self.char_embedding + self.char_units)
         stack = 4 * self.units * (self.width + self.units + 2 * self.units * (self.layers - 1))
-        return (words * (self.dim + self.units) + chars + stack) * 4 * 4
+        kept = 4 if self.parts_rate else 1
+        return 4 * (kept * (words * self.dim + chars) + 4 * (words * self.units + stack))
 
     def wants(self) -> Mapping[str, Want]:
         """The training text, held-out text to choose the best weights by, and a vocabulary."""

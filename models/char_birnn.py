@@ -169,7 +169,7 @@ def types_of(text: Tokens) -> tuple[list[str], NDArray[np.int64]]:
 
 def spelt(characters: Characters, words: Sequence[str], longest: int) -> tuple[Tensor, Tensor]:
     """Words as (L, N) ids of characters between their marks, and their lengths (N,), marks too."""
-    ids = torch.from_numpy(characters.encode(words, width=longest + 2).T.astype(np.int64))
+    ids = torch.from_numpy(characters.read(words, width=longest + 2).T.astype(np.int64))
     return ids, (ids != PAD).sum(0)
 
 
@@ -199,13 +199,16 @@ class SpellingBirnn(nn.Module):
         self.ahead.initialize(generator)
         self.behind.initialize(generator)
 
-    def states(self, words: Tensor, lengths: Tensor, dropout: float = 0.0) -> Tensor:
+    def states(
+        self, words: Tensor, lengths: Tensor, dropout: float = 0.0, *, last: bool = True
+    ) -> Tensor:
         """The states of both directions at each character.
 
         Args:
             words: (L, N) ids, padded behind.
             lengths: (N,) with the marks.
             dropout: see ``models.recurrent.Stack``.
+            last: see there.
 
         Returns:
             (L, N, 2 H); behind a word's end they mean nothing.
@@ -214,14 +217,18 @@ class SpellingBirnn(nn.Module):
         # Each word is turned around by itself, so that its end comes first and padding last.
         turned = torch.where(steps < lengths, lengths - 1 - steps, steps)
         start = self.ahead.start(words.shape[1])
-        ahead, _ = self.ahead(self._embed(words, dropout), start, dropout=dropout)
-        behind, _ = self.behind(self._embed(words.gather(0, turned), dropout), start, None, dropout)
+        how: dict[str, Any] = {"dropout": dropout, "last": last}
+        ahead, _ = self.ahead(self._embed(words, dropout), start, **how)
+        behind, _ = self.behind(self._embed(words.gather(0, turned), dropout), start, **how)
         back = behind[-1].gather(0, turned[..., None].expand_as(behind[-1]))
         return torch.cat([ahead[-1], back], -1)
 
     def forward(self, words: Tensor, lengths: Tensor, dropout: float = 0.0) -> Tensor:
-        """(N, 2 H) the final states: ahead at the end of a word, behind at its begin."""
-        states = self.states(words, lengths, dropout)
+        """(N, 2 H) the final states: ahead at the end of a word, behind at its begin.
+
+        Dropout is of what is inside; whoever reads words drops out of their vectors.
+        """
+        states = self.states(words, lengths, dropout, last=False)
         last = states[lengths - 1, torch.arange(words.shape[1], device=words.device)]
         return torch.cat([last[:, : self.units], states[0, :, self.units :]], -1)
 

@@ -436,7 +436,7 @@ class CharLm(nn.Module):
         self, words: Sequence[str], encode: Callable[[CharCnn, Tensor], Tensor]
     ) -> NDArray[np.float32]:
         """(N, D) of words as they are written, in 64 bits so that those beside do not matter."""
-        rows = torch.from_numpy(self.characters.encode(words, width=self.config.longest + 2))
+        rows = torch.from_numpy(self.characters.read(words, width=self.config.longest + 2))
         encoder = in_double(self.encoder).cpu()
         with torch.inference_mode():
             found = [encode(encoder, some).float() for some in torch.split(rows, WORDS_AT_ONCE)]

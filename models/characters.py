@@ -55,13 +55,12 @@ class Characters:
         return RESERVED + len(self.characters)
 
     @staticmethod
-    def of(text: Tokens, min_count: int = 1, max_size: int | None = None) -> Characters:
+    def of(text: Tokens, min_count: int = 1) -> Characters:
         """The code points of all words of a training text, also of those a vocabulary leaves out.
 
         Args:
             text: what is counted.
             min_count: one that is seen less often is unknown.
-            max_size: the most frequent; None for no limit.
         """
         found: Counter[str] = Counter()
         for part in text.partitions:
@@ -70,7 +69,6 @@ class Characters:
                     found[character] += count
         kept = [character for character, count in found.items() if count >= min_count]
         kept.sort(key=lambda c: (-found[c], c.encode("utf-8", "surrogatepass")))
-        kept = kept[:max_size]
         return Characters("code point", tuple(kept), np.array([found[c] for c in kept], np.int64))
 
     @cached_property
@@ -98,6 +96,15 @@ class Characters:
         for row, word in zip(ids, known, strict=True):
             row[: len(word) + 2] = [BEGIN, *word, END]
         return ids
+
+    def read(self, words: Sequence[str], *, width: int) -> NDArray[np.int32]:
+        """``encode``, but ``<unk>`` is its mark, as in a text: somebody has merged words before."""
+        rows = self.encode(words, width=width)
+        for row, word in zip(rows, words, strict=True):
+            if word == UNK:
+                row[:] = PAD
+                row[:3] = [BEGIN, MARKS[UNK], END]
+        return rows
 
     def spell(self, forms: Vocabulary, longest: int) -> NDArray[np.int32]:
         """(F, W) int32, the rows of all forms; words are cut after ``longest`` characters.

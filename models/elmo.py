@@ -25,7 +25,9 @@ softmax.
 
 Deviations: negatives are drawn with repetition; AdamW in place of Adagrad; the state starts anew in
 each document or sentence; the output bias starts at the log frequencies; ``<s>`` is never
-predicted.
+predicted. From the released program: characters are code points of the training text, not bytes,
+and ``longest`` counts them without the two marks; padding never reaches the maximum; the projection
+of the filters has no bias.
 
 Shapes: ``T`` steps, ``B`` streams, ``U`` distinct words of a batch, ``R`` projected units, ``H``
 cells, ``L`` layers, ``V`` vocabulary, ``N`` tokens, ``S`` sentences.
@@ -412,7 +414,7 @@ class Elmo(nn.Module):
 
     def word_vectors(self, words: Sequence[str]) -> FloatArray:
         """(N, R) float32, of any word: what the layers read, which knows no context."""
-        rows = torch.from_numpy(self.characters.encode(words, width=self.config.longest + 2))
+        rows = torch.from_numpy(self.characters.read(words, width=self.config.longest + 2))
         encoder = in_double(self.encoder).cpu()
         with torch.inference_mode():
             found = [encoder(some).float() for some in torch.split(rows, WORDS_AT_ONCE)]

@@ -180,7 +180,13 @@ class Stack(nn.Module):
         return tuple(part for layer in self for part in layer.start(sequences))
 
     def forward(
-        self, x: Tensor, state: State, keep: Tensor | None = None, dropout: float = 0.0
+        self,
+        x: Tensor,
+        state: State,
+        keep: Tensor | None = None,
+        dropout: float = 0.0,
+        *,
+        last: bool = True,
     ) -> tuple[list[Tensor], State]:
         """What comes out of each layer, (T, B, H), and the last state.
 
@@ -190,12 +196,13 @@ class Stack(nn.Module):
             keep: see ``Recurrent.forward``.
             dropout: the share left out of what each layer gives (Zaremba et al. 2014: between
                 layers, never along the steps).
+            last: whether also of what the last one gives.
         """
         found, after = list[Tensor](), list[Tensor]()
         for k, layer in enumerate(self):
             own = state[k * self._parts : (k + 1) * self._parts]
             x, own = layer(x, own, keep)
-            x = F.dropout(x, dropout)
+            x = F.dropout(x, dropout if last or k + 1 < len(self) else 0.0)
             found.append(x)
             after += own
         return found, tuple(after)

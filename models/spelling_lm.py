@@ -362,7 +362,7 @@ class _Reading:
                 break
             for i, word in zip(going, words, strict=True):
                 found[i].append(word)
-            rows = torch.from_numpy(model.characters.encode(words, width=longest + 2))
+            rows = torch.from_numpy(model.characters.read(words, width=longest + 2))
             state = tuple(part[goes_on] for part in state)
             states, state = model.stack(model.embed(rows)[None], state)
             hidden = states[-1]

@@ -14,7 +14,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from models.blend import LEAST, MOST, Blend, How, Missing, Projection, are_weights, blend
+from models.blend import (
+    LEAST,
+    MOST,
+    Blend,
+    How,
+    Missing,
+    Projection,
+    Unblendable,
+    are_weights,
+    blend,
+)
 from models.capabilities import EmbedsWords
 from models.family import Model
 from tasks.artifacts import Artifact, Stats
@@ -76,13 +86,9 @@ def blend_parts(context: Context, readers: Mapping[str, Reader], params: Blendin
             projection=params.projection,
             maps=maps,
         )
-    except ValueError as error:
-        raise InputError(
-            str(error),
-            where=", ".join(params.names),
-            remedy="blend models with word vectors; --how concatenation takes any widths, and "
-            "--project least-squares brings them to that of the first",
-        ) from None
+    except Unblendable as error:
+        where = ", ".join(params.names)
+        raise InputError(str(error), where=where, remedy=error.remedy) from None
     write_model(context.out, made, read_text_pipeline(sources[0]))
     return _stats(made, parts, params.names)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from models.blend import Blend, blend, learn_map
+from models.blend import Blend, Unblendable, blend, learn_map
 from models.char_birnn import Config as CharConfig
 from models.family import Inputs
 from models.family import Model as AnyModel
@@ -106,6 +106,20 @@ def test_a_learnt_projection_is_the_nearest_of_its_kind() -> None:
         assert loss(turned) < loss(turned @ np.linalg.qr(np.eye(3) + step - step.T)[0])
     with pytest.raises(ValueError, match="3 dimensions cannot be learnt from the 2 words"):
         learn_map(vectors[:2], targets[:2], "least-squares")
+    # Into more dimensions there is a nearest one too; into fewer, lengths cannot be kept.
+    wider = rng.standard_normal((40, 5))
+    up = learn_map(vectors, wider, "orthogonal")
+    np.testing.assert_allclose(up @ up.T, np.eye(3), atol=1e-6)
+    best = float(((vectors @ up - wider) ** 2).sum())
+    for _ in range(200):
+        other = np.linalg.qr(up.T + 1e-2 * rng.standard_normal((5, 3)))
+        turn = other[0] * np.sign(np.diag(other[1]))
+        assert best < float(((vectors @ turn.T - wider) ** 2).sum())
+    with pytest.raises(Unblendable, match="no orthogonal map takes 5 dimensions into 3") as caught:
+        learn_map(wider, vectors, "orthogonal")
+    assert "least-squares" in caught.value.remedy
+    with pytest.raises(Unblendable, match="1 projections are given for 3 models"):
+        of(table(MEANING), table(FORM), table(MEANING), projection="given", maps=[np.eye(2)])
     with pytest.raises(ValueError, match="part1 and part0 list no word in common"):
         of(table(MEANING), table({"dog": (1.0, 2.0)}), projection="orthogonal")
 

@@ -156,6 +156,27 @@ def run(model: BlendLm, inputs: Inputs) -> list[float]:
     return found
 
 
+def test_dropout_falls_once_on_what_the_words_are_read_by() -> None:
+    wide = Config(**{**vars(SMALL), "dim": 300, "char_units": 200, "dropout": 0.5})
+    inputs = inputs_of()
+    model = wide.build(inputs, seed=2)
+    with torch.no_grad():
+        model.E.normal_()
+    seen = list[torch.Tensor]()
+    model.stack.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    torch.manual_seed(1)
+    for batch in model.batches(inputs, Plan(1)):
+        model.train()(batch)
+    read = torch.cat([x.flatten(0, 1) for x in seen])
+    for half in (read[:, :300], read[:, 300:]):
+        assert float((half == 0).float().mean()) == pytest.approx(0.5, abs=0.05)
+
+
+def test_frozen_parts_take_no_more_memory_than_their_weights() -> None:
+    bytes_of = [Config(**{**vars(SMALL), "parts_rate": r}).training_bytes(10**6) for r in (0, 1)]
+    assert bytes_of[1] - bytes_of[0] >= 3 * 4 * 10**6 * SMALL.dim
+
+
 def test_each_distinct_word_is_spelt_once_and_padding_does_not_matter() -> None:
     inputs = inputs_of()
     model = SMALL.build(inputs, seed=2).double().eval()

@@ -29,7 +29,6 @@ def test_the_table_of_a_text_counts_every_word_also_those_no_vocabulary_keeps() 
     assert table.characters == ("b", "a", "é", "z")
     assert table.counts.tolist() == [4, 3, 2, 1]
     assert Characters.of(text, min_count=2).characters == ("b", "a", "é")
-    assert Characters.of(text, max_size=1).characters == ("b",)
     assert Characters.of(tokens([["ab", "b", "ab"], ["zé"], ["é", "ab"]])).hash == table.hash
     assert len(Characters.of(tokens([]))) == RESERVED
 
@@ -61,6 +60,12 @@ def test_rows_by_hand() -> None:
     # No wider than the longest form, and never too narrow for a mark.
     assert table.spell(forms_of(VOCABULARY, []), 50).shape == (5, 4)
     assert table.spell(Vocabulary(LM_RESERVED, (), np.zeros(0, int)), 50).shape == (3, 3)
+    # What somebody has merged before is read as in a text, and written with its letters.
+    assert table.read(["<unk>", "ab"], width=9).tolist() == [
+        [BEGIN, MARKS["<unk>"], END, *[PAD] * 4],
+        [BEGIN, a, b, END, *[PAD] * 3],
+    ]
+    assert table.encode(["<unk>"], width=9)[0, 1:6].tolist() == [UNKNOWN] * 5
     assert len(set(MARKS.values()) | {PAD, UNKNOWN, BEGIN, END}) == RESERVED
 
 

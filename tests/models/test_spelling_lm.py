@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import torch
 
 from models import spelling_lm
 from models.capabilities import Predicts, Scores, SpellsWords
-from models.characters import END, UNKNOWN
+from models.characters import END, MARKS, RESERVED, UNKNOWN
+from models.examples import START
 from models.family import Inputs, Plan
 from models.spelling_lm import Config, SpellingLm
 from models.spelling_output import SpellingOutput, spelt_out, targets
@@ -33,7 +35,8 @@ def inputs_of(lines: list[str]) -> Inputs:
     text = Sentences(ids, starts, np.arange(len(lines) + 1))
     characters = np.array([len(line) + 1 for line in lines])
     tokens = Tokens([TokenPartition(types, counts, text, characters)])
-    listed = Vocabulary((*LM_RESERVED, OPEN), tuple(types[:5]), counts[:5])
+    known = [i for i, word in enumerate(types) if word != "<unk>"][:5]
+    listed = Vocabulary((*LM_RESERVED, OPEN), tuple(types[i] for i in known), counts[known])
     return Inputs({"train": tokens, "heldout": tokens, "vocabulary": listed})
 
 
@@ -139,6 +142,49 @@ def test_texts_go_on_side_by_side_as_each_does_alone(
     same = trained.spell_on(said(trained, *[""] * 9), seed=4, length=5, temperature=1.5)
     assert len(set(map(tuple, same))) > 1
     assert trained.spell_on(said(trained), seed=4, length=5) == []
+
+
+def test_merged_words_are_read_alike_in_texts_in_lists_and_when_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = SMALL.build(inputs_of(["the <unk> sees <unk>", *LINES]), seed=2)
+    text = said(model, "the <unk>")
+    reading = model._reading(*model._by_form(text))
+    rows = model.characters.spell(model.listed, 40)
+    unknown = model.listed.unknown
+    assert rows[unknown, 1] == MARKS["<unk>"]
+    with torch.inference_mode():
+        merged = copy.deepcopy(model).double().embed(torch.from_numpy(rows[[unknown]]))
+    np.testing.assert_allclose(model.word_vectors(["<unk>"]), merged.numpy(), rtol=1e-6)
+    letters = [c for c in model.characters.encode(["<unk>"], width=9)[0].tolist() if c >= RESERVED]
+    seen = list[torch.Tensor]()
+
+    def spell(self: SpellingOutput, hidden: torch.Tensor, *args: Any, **how: Any) -> Any:
+        seen.append(hidden[0])
+        return [letters]
+
+    monkeypatch.setattr(SpellingOutput, "spell", spell)
+    assert model.spell_on(said(model, "the"), seed=1, length=2) == [["<unk>", "<unk>"]]
+    with torch.inference_mode():
+        state = reading.start(1)
+        for form in (START, *(reading.forms.id(word) for word in ("the", "<unk>"))):
+            hidden, state = reading.read(torch.tensor([[form]]), state)
+    torch.testing.assert_close(seen[1], hidden[0, 0], rtol=0, atol=1e-12)
+
+
+def test_dropout_falls_once_on_what_the_words_are_read_by() -> None:
+    model = Config(**{**vars(SMALL), "char_units": 200}).build(inputs_of(LINES), seed=2)
+    rows = torch.from_numpy(model.characters.spell(model.listed, 40))
+    torch.manual_seed(1)
+    vectors = model.embed(rows, dropout=0.5)
+    assert not (vectors == 0).any()
+    assert not torch.equal(vectors, model.embed(rows, dropout=0.5))
+    seen = list[torch.Tensor]()
+    model.stack.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    model.config = dataclasses.replace(model.config, dropout=0.5)
+    (batch,) = model.batches(inputs_of(LINES), Plan(1))
+    model.train()(batch)
+    assert float((seen[0] == 0).float().mean()) == pytest.approx(0.5, abs=0.03)
 
 
 def test_likely_words_are_likelier_than_misspelt_ones(trained: SpellingLm) -> None:
