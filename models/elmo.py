@@ -295,8 +295,7 @@ class Elmo(nn.Module):
             yield (distinct, spelling[distinct], *each, *drawn)
 
     def _layout(self, text: Tokens) -> Streams:
-        config = self.config
-        return Streams(text.n_tokens + text.n_sentences, config.batch_size, config.steps)
+        return Streams.of(text, self.config.batch_size, self.config.steps)
 
     def _noise_weights(self, text: Tokens) -> tuple[NDArray[np.float64], float]:
         """(V,) what noise is drawn by, less one, and the power.

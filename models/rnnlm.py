@@ -328,10 +328,9 @@ class Rnnlm(nn.Module):
 
     def _layout(self, inputs: Inputs, role: Literal["train", "heldout"]) -> Streams | Windows:
         config, text = self.config, inputs.tokens(role)
-        length = text.n_tokens + text.n_sentences
         if config.stride:
-            return Windows(length, config.steps, config.stride)
-        return Streams(length, config.batch_size, config.steps)
+            return Windows(text.n_tokens + text.n_sentences, config.steps, config.stride)
+        return Streams.of(text, config.batch_size, config.steps)
 
     # --- reading ------------------------------------------------------------------------------
 

@@ -129,7 +129,10 @@ def _refuse_choice_of_words(how: Sampling, reference: str) -> None:
 def _spelt(
     asked: OpenedModel, model: Any, first: Sequence[str], words: Sequence[str], length: int
 ) -> Made:
-    """A text of words that were spelt out, with what the model gives it."""
+    """A text of words that were spelt out, with what the model gives it.
+
+    Scored alone, so that its last bits do not depend on the texts beside it.
+    """
     said = Sentences.of(model.vocabulary, [[*first, *words]])
     ended = len(words) < length
     scores = model.log_prob(said)[len(first) : len(first) + len(words) + ended]

@@ -114,46 +114,52 @@ def test_a_locked_mask_is_one_for_all_steps_and_keeps_the_mean() -> None:
     assert torch.equal(locked_dropout(x, 0.0), x)
 
 
-@pytest.mark.parametrize("kind", ["word", "weight"])
-def test_words_and_weights_are_left_out_whole_for_a_batch(kind: str) -> None:
-    """Against torch's LSTM with the very weights that are left, by the same random numbers."""
+@pytest.mark.parametrize("name", ["word", "input", "hidden", "output", "weight"])
+def test_what_is_left_out_is_left_out_at_all_steps_of_a_batch(name: str) -> None:
+    """Against torch's LSTM with the very words, units and weights that are left.
+
+    The same random numbers make the masks; of units each stream has its own.
+    """
     given = documents(inputs())
-    one = replace(
-        PLAIN, layers=1, batch_size=2, vary=False, units=Config.units,
-        hidden_dropout=Config.hidden_dropout,
-    )  # fmt: skip
-    name = "word_dropout" if kind == "word" else "weight_drop"
-    model = built(replace(one, **{name: 0.4}), given)  # type: ignore[arg-type]
+    setting = "weight_drop" if name == "weight" else f"{name}_dropout"
+    one = replace(PLAIN, layers=2, batch_size=2, vary=False)
+    model = built(replace(one, **{setting: 0.4}), given)  # type: ignore[arg-type]
     (batch, *_) = model.batches(given, Plan(1))
-    (lstm,), table = theirs(model), model.C
+    shapes = {"word": (len(model.C), 1), "input": (2, 7), "hidden": (2, 9), "output": (2, 7)}
+    left = {kind: model.C.new_ones(shape) for kind, shape in shapes.items()}
+    layers = theirs(model)
     torch.manual_seed(9)
     found = model(batch)
     torch.manual_seed(9)
-    if kind == "word":
-        left = nn.functional.dropout(table.new_ones(len(table), 1), 0.4)
-        assert 0 < int((left == 0).sum()) < len(left)
-        table = table * left
-    else:
+    if name == "weight":
         with torch.no_grad():
-            lstm.weight_hh_l0.copy_(nn.functional.dropout(lstm.weight_hh_l0, 0.4))
-    total = torch.zeros((), dtype=torch.float64)
-    for inputs_, targets in zip(batch[0].t(), batch[1].t(), strict=True):
-        state = None
-        for word, target in zip(inputs_, targets, strict=True):
-            state = None if word == START else state
-            h, state = lstm(table[word][None, None], state)
-            logits = h[0, 0] @ model.C.t() + model.output.b + model.output.never
-            total = total - (torch.log_softmax(logits, 0)[target] if target != NONE else 0.0)
-    assert float(found.nll_sum) == pytest.approx(total.item(), abs=1e-9)
+            for lstm in layers:
+                lstm.weight_hh_l0.copy_(nn.functional.dropout(lstm.weight_hh_l0, 0.4))
+    else:
+        left[name] = nn.functional.dropout(left[name], 0.4)
+        assert 0 < int((left[name] == 0).sum()) < left[name].numel()
+    total, read = 0.0, model.C * left["word"]
+    for stream in range(2):
+        states = [None, None]
+        for word, target in zip(*(part[:, stream] for part in batch), strict=True):
+            states = [None, None] if word == START else states
+            x = (read[word] * left["input"][stream])[None, None]
+            x, states[0] = layers[0](x, states[0])
+            x, states[1] = layers[1](x * left["hidden"][stream], states[1])
+            h = x[0, 0] * left["output"][stream]
+            logits = h @ model.C.t() + model.output.b + model.output.never
+            total -= torch.log_softmax(logits, 0)[target].item() if target != NONE else 0.0
+    assert float(found.nll_sum) == pytest.approx(total, abs=1e-9)
 
 
 # --- penalties ----------------------------------------------------------------------------------
 
 
 def test_penalties_by_hand_are_in_the_objective_and_not_in_the_likelihood() -> None:
+    """On the size of what is left of the states, and on the change of the whole of them."""
     given = documents(inputs())
-    plain = built(replace(PLAIN, vary=False), given)
-    model = built(replace(PLAIN, vary=False, alpha=2.0, beta=3.0), given)
+    config = replace(PLAIN, vary=False, output_dropout=0.4)
+    plain, model = (built(c, given) for c in (config, replace(config, alpha=2.0, beta=3.0)))
     for ours, theirs_ in zip(
         outputs(model, given, Plan(1)), outputs(plain, given, Plan(1)), strict=True
     ):
@@ -161,14 +167,17 @@ def test_penalties_by_hand_are_in_the_objective_and_not_in_the_likelihood() -> N
         assert torch.equal(theirs_.objective, theirs_.nll_sum)
     carried: tuple[Tensor, ...] = ()
     for inputs_, targets in model.batches(given, Plan(1)):
+        torch.manual_seed(9)
         output = model((inputs_, targets), *carried)
+        torch.manual_seed(9)
+        left = nn.functional.dropout(model.C.new_ones(3, 7), 0.4)
         states, _ = model.read(inputs_, carried or model.start(3))
         size = change = 0.0
         for t in range(len(states)):
             for stream in range(3):
                 if targets[t, stream] == NONE:
                     continue
-                size += (states[t, stream] ** 2).mean().item()
+                size += ((left[stream] * states[t, stream]) ** 2).mean().item()
                 if t and inputs_[t, stream] != START:
                     change += ((states[t, stream] - states[t - 1, stream]) ** 2).mean().item()
         expected = float(output.nll_sum) + 2 * size + 3 * change
@@ -226,15 +235,13 @@ def test_ranks_read_batches_of_one_length_and_the_rate_follows_it() -> None:
     assert {output.rate for output in outputs(fixed, given, Plan(1))} == {1.0}
 
 
-def test_lower_layers_learn_slower_and_every_weight_is_in_one_group() -> None:
+def test_lower_layers_learn_slower() -> None:
     model = built(replace(PLAIN, layer_decay=2.6))
     groups = model.parameter_groups()
     rates: dict[int, float] = {}
     for group in groups:
         for p in group["params"]:
-            assert id(p) not in rates
             rates[id(p)] = group["rate"]
-            assert (group["weight_decay"] > 0) == (p.dim() > 1)
     assert set(rates) == {id(p) for p in model.parameters()}
     by_layer = [rates[id(layer.U)] for layer in model._layers()]
     assert by_layer == pytest.approx([1 / 2.6**2, 1 / 2.6, 1.0])
@@ -252,6 +259,9 @@ def test_settings_that_have_no_part_are_refused() -> None:
         Config(average=5, patience=6)
     Config(average=5, patience=7)
     Config(average=0, patience=1)
+    with pytest.raises(ValueError, match="make it at least 8"):
+        Config(average=5, epochs=7)
+    Config(average=5, epochs=8)
 
 
 def grown_over(words: Sequence[str]) -> list[list[str]]:

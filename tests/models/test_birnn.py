@@ -50,28 +50,23 @@ def said(model: Shifted, given: Inputs) -> float:
 
 @pytest.mark.parametrize("boundary", ["sentence", "document"])
 def test_shift_is_a_language_model_in_each_direction(boundary: Any) -> None:
-    """The epoch's objective is -log P(text) forward and backward, whatever is padded or cut."""
-    given = documents(inputs(partitions=2))
+    """The epoch's objective is -log P(text) forward and backward, whatever is padded."""
+    size = 1 if boundary == "sentence" else 5
+    given = documents(inputs(partitions=2), size)
     model: Shifted = built(replace(SHIFT, boundary=boundary), given)
-    # The backward half reads the same as a forward one over text turned round, with the marks of
-    # beginning and end exchanged.
-    mirror: Shifted = built(replace(SHIFT, boundary="sentence"), given)
+    # The backward half reads the same as a forward one over units turned round, only that it
+    # begins with the mark of an end.
+    mirror: Shifted = built(replace(SHIFT, boundary=boundary), given)
     mirror.load_state_dict(model.state_dict())
     mirror.encoder.ahead = model.encoder.back
     with torch.no_grad():
-        mirror.C[[1, 2]] = model.C[[2, 1]]
-    size = 1 if boundary == "sentence" else 4
-    turned = [s[::-1] for s in SENTENCES]
-    if size == 1:
-        backward = float(mirror.log_prob(Sentences.of(model.vocabulary, turned)).sum())
-        total, scored = epoch(model, given)
-        assert scored == 2 * sum(len(s) + 1 for s in SENTENCES)
-        assert total == pytest.approx(-said(model, given) - backward, abs=1e-9)
-    else:
-        one = epoch(model, given)
-        model.config = replace(model.config, batch_size=100)
-        assert epoch(model, given) == pytest.approx(one, abs=1e-9)
-        assert one[1] == 2 * sum(len(s) + 1 for s in SENTENCES)
+        mirror.C[1] = model.C[2]
+    units = [SENTENCES[at : at + size] for at in range(0, len(SENTENCES), size)]
+    turned = inputs([sentence[::-1] for unit in units for sentence in unit[::-1]])
+    backward = said(mirror, documents(turned, size))
+    total, scored = epoch(model, given)
+    assert scored == 2 * sum(len(s) + 1 for s in SENTENCES)
+    assert total == pytest.approx(-said(model, given) - backward, abs=1e-9)
 
 
 def test_a_cut_unit_predicts_every_word_once_in_each_direction() -> None:
@@ -131,6 +126,15 @@ def test_what_is_hidden_and_how() -> None:
     assert counts[1] / counts[0] == pytest.approx(0.7, abs=0.04)
     assert counts[2] / counts[0] == pytest.approx(0.1 + 0.2 / (n - 3), abs=0.03)
     assert counts[3] / counts[0] == pytest.approx(0.2, abs=0.04)
+
+
+def test_of_a_unit_that_is_cut_every_word_is_asked_for_once() -> None:
+    """The word before a piece is read there, and asked for in the piece that it ends."""
+    given = documents(inputs())
+    model: Masked = built(replace(MASK, masked=1 - 1e-9, boundary="document", steps=3), given)
+    asked = torch.cat([targets[targets >= 0] for _, _, targets in model.batches(given, Plan(1))])
+    (text,) = given.tokens().under(model.vocabulary)
+    assert sorted(asked.tolist()) == sorted(text.ids.tolist())
 
 
 def test_masks_repeat_by_seed_and_differ_by_batch_and_epoch() -> None:

@@ -51,6 +51,7 @@ from models.capabilities import (
     Predicts,
     Scores,
 )
+from models.examples import START
 from models.families import FAMILIES, FamilyConfig
 from models.family import (
     Fits,
@@ -66,6 +67,9 @@ from models.family import (
     WantsTokens,
     WantsVocabulary,
 )
+from models.output import frequencies
+from models.projected import Projected
+from models.recurrent import Recurrent
 from models.tables import choices, rows
 from models.text import Sentences, TokenPartition, Tokens
 from models.vocabulary import UNK, Vocabulary, select
@@ -493,6 +497,73 @@ def test_the_gradient_is_the_slope_of_the_loss(row: Row) -> None:
                 parameters[n] += step / size * way
         numeric = (ends[0] - ends[1]) / (2 * step)
         assert slope == pytest.approx(numeric, rel=1e-5, abs=1e-7), some
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if hasattr(r.config, "dropout")], ids=name)
+def test_a_share_of_all_that_is_read_is_left_out_in_training_and_nothing_elsewhere(
+    row: Row, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read by a recurrent layer, or by the softmax."""
+    model, inputs = learner(row.config, wider=4, layers=2, combine="concatenation")
+    model.config = dataclasses.replace(model.config, dropout=0.4)
+    random, seen = torch.Generator().manual_seed(2), list[torch.Tensor]()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0.0, 0.2, generator=random)  # nothing is 0 by itself
+
+    def seeing(function: Any) -> Any:
+        def called(*given: Any, **named: Any) -> Any:
+            seen.append(next(x for x in given if isinstance(x, torch.Tensor)))
+            return function(*given, **named)
+
+        return called
+
+    softmax, family = getattr(model, "output", None), sys.modules[type(model).__module__]
+    readers = [m for m in model.modules() if isinstance(m, Recurrent | Projected)]
+    if isinstance(model, spelling_lm.SpellingLm):
+        readers.remove(model.output.lstm)  # it spells what has been left out of already
+    heads = [(softmax, "loss"), (family, "linear_cross_entropy"), (family, "sampled_loss")]
+    for owner, function in [*((reader, "forward") for reader in readers), *heads]:
+        if hasattr(owner, function):
+            monkeypatch.setattr(owner, function, seeing(getattr(owner, function)))
+    batch = next(iter(model.batches(inputs, Plan(1))))
+    torch.manual_seed(1)
+    model(batch)
+    shares = [float((x == 0).float().mean()) for x in seen]
+    whole = int(isinstance(model, char_cnn.CharLm))  # its first layer reads words as they are
+    assert len(shares) > len(readers)
+    assert shares == pytest.approx([0.0] * whole + [0.4] * (len(shares) - whole), abs=0.05)
+    seen.clear()
+    model.eval()(batch)
+    assert all((x != 0).all() for x in seen)
+
+
+@learning
+def test_matrices_decay_and_biases_never_do(row: Row) -> None:
+    """Nor does what a blend is made of, which has been learnt before."""
+    model, _ = learner(row.config, weight_decay=0.3)
+    decays = [(id(p), g["weight_decay"]) for g in model.parameter_groups() for p in g["params"]]
+    parts = set(map(id, model._own())) if isinstance(model, blend_lm.BlendLm) else set()
+    assert sorted(decays) == sorted(
+        (id(p), 0.3 if p.dim() > 1 and id(p) not in parts else 0.0) for p in model.parameters()
+    )
+
+
+@pytest.mark.parametrize("power", [0.0, 1.5])
+@pytest.mark.parametrize(
+    "config",
+    [nplm.Config(objective="nce"), rnnlm.Config(objective="nce"), elmo.Config()],
+    ids=lambda config: config.family,
+)
+def test_noise_is_drawn_by_a_power_of_the_counts(config: Any, power: float) -> None:
+    model, inputs = learner(config, noise=500, noise_power=power, min_count=1)
+    *_, words, log_q, _ = next(iter(model.batches(inputs, Plan(1))))
+    counts = frequencies(model.vocabulary, inputs.tokens()) + 1
+    q = counts**power
+    q[START] = 0
+    q /= q.sum()
+    np.testing.assert_allclose(log_q, np.log(q[words]), rtol=1e-5)
+    assert counts[words].mean() == pytest.approx(q @ counts, rel=0.2)
 
 
 # --- training that goes on ------------------------------------------------------------------

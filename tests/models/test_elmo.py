@@ -54,6 +54,22 @@ def of_torch(layer: Any) -> Any:
     return other
 
 
+def clipped(layer: Any, cell: float, state: float) -> Any:
+    """The equations of a layer step by step, with limits."""
+
+    def read(x: Tensor) -> tuple[Tensor]:
+        h, c, found = x.new_zeros(1, layer.units), x.new_zeros(1, layer.cells), []
+        for step in x:
+            gates = step @ layer.W.t() + h @ layer.U.t() + layer.b
+            i, f, g, o = gates.chunk(4, 1)
+            c = (f.sigmoid() * c + i.sigmoid() * g.tanh()).clamp(-cell, cell)
+            h = ((o.sigmoid() * c.tanh()) @ layer.P.t()).clamp(-state, state)
+            found.append(h)
+        return (torch.stack(found),)
+
+    return read
+
+
 def word(model: Elmo, written: str) -> Tensor:
     """(R,) a word by convolutions, highway layers and the projection."""
     table = model.characters.characters
@@ -79,16 +95,22 @@ def word(model: Elmo, written: str) -> Tensor:
     return encoder.projection @ y
 
 
-@pytest.mark.parametrize("boundary", ["sentence", "document"])
-def test_probabilities_and_vectors_against_torch(boundary: Any) -> None:
-    model = built(replace(SMALL, boundary=boundary, clip_cell=0.0, clip_state=0.0))
+@pytest.mark.parametrize(
+    ("boundary", "clips"),
+    [("sentence", (0.0, 0.0)), ("document", (0.0, 0.0)), ("document", (0.2, 0.1))],
+)
+def test_probabilities_and_vectors_against_torch(boundary: Any, clips: tuple[float, float]) -> None:
+    model = built(replace(SMALL, boundary=boundary, clip_cell=clips[0], clip_state=clips[1]))
     text = Sentences.of(model.vocabulary, SAID)
     if boundary == "document":
         text = replace(text, documents=np.array([0, 2, 4]))
         units = [[*SAID[0], EOS, *SAID[1], EOS], [*SAID[2], EOS, *SAID[3], EOS]]
     else:
         units = [[*sentence, EOS] for sentence in SAID]
-    ahead, back = [[of_torch(layer) for layer in model.stack(i)] for i in range(2)]
+    ahead, back = (
+        [clipped(layer, *clips) if any(clips) else of_torch(layer) for layer in model.stack(i)]
+        for i in range(2)
+    )
     scores: tuple[list[float], list[float]] = ([], [])
     vectors: list[list[Tensor]] = [[], [], []]
     for unit in units:
@@ -121,17 +143,17 @@ def test_probabilities_and_vectors_against_torch(boundary: Any) -> None:
 
 def test_the_lowest_layer_is_twice_the_word_vector_of_any_word() -> None:
     model = built(SMALL)
-    words = ["the", "xylophones", "xylophone", "ŋ", "x" * 300]
+    words = ["the", "xylophones", "xylophone", "ŋ", "x" * 300, "<unk>"]
     (lowest, *others) = model.token_vectors(Sentences.of(model.vocabulary, [words]))
     alone = model.word_vectors(words)
-    assert alone.shape == (5, 6)
+    assert alone.shape == (6, 6)
     assert np.array_equal(lowest, np.concatenate([alone, alone], 1))
-    assert len(np.unique(alone.round(4), axis=0)) == 5
+    assert len(np.unique(alone.round(4), axis=0)) == 6
     # Above it, the same word between others is another vector.
     twice = model.token_vectors(Sentences.of(model.vocabulary, [["the", "old", "the"]]))
     assert np.array_equal(twice[0][0], twice[0][2])
     assert all(np.abs(layer[0] - layer[2]).max() > 1e-3 for layer in twice[1:])
-    assert [layer.shape for layer in others] == [(5, 12), (5, 12)]
+    assert [layer.shape for layer in others] == [(6, 12), (6, 12)]
 
 
 def test_unknown_words_are_told_apart_by_their_spelling() -> None:

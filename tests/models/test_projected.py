@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.projected import Projected
+from models.projected import Projected, ResidualStack
 
 
 def layer(inputs: int = 5, cells: int = 7, units: int = 3, **clips: float) -> Projected:
@@ -128,6 +128,22 @@ def test_a_sequence_in_pieces_is_the_sequence() -> None:
     torch.testing.assert_close(torch.cat([first, second]), whole, rtol=1e-12, atol=1e-12)
     for ours, theirs in zip(state, last, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_what_is_left_out_of_what_a_layer_reads_is_left_out_of_what_is_added() -> None:
+    stack, read = ResidualStack(30, 7, 3).double(), list[Tensor]()
+    stack.initialize(torch.Generator().manual_seed(3))
+    for made in stack:
+        made.register_forward_pre_hook(lambda _, given: read.append(given[0]))
+    x = torch.randn(20, 3, 30, dtype=torch.float64)
+    torch.manual_seed(1)
+    found, _ = stack(x, stack.start(3), None, 0.4)
+    every = zip(stack, [x, *found[:-1]], list(read), strict=True)
+    for k, (made, given, left) in enumerate(every):
+        assert float((left == 0).double().mean()) == pytest.approx(0.4, abs=0.04)
+        torch.testing.assert_close(left, torch.where(left == 0, 0.0, given / 0.6))
+        states, _ = made(left, made.start(3))
+        torch.testing.assert_close(found[k], states + left if k else states)
 
 
 def test_products_may_be_bfloat16() -> None:

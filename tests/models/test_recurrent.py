@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.recurrent import GATES, Cell, Recurrent, Reset, Update
+from models.recurrent import GATES, Cell, Recurrent, Reset, Stack, Update
 
 FORMS: list[tuple[Cell, Reset, Update]] = [
     ("elman", "after", "keep"),
@@ -161,6 +161,22 @@ def test_a_sequence_in_pieces_is_the_sequence(form: tuple[Cell, Reset, Update]) 
 
 
 @forms
+def test_where_a_sequence_starts_anew_nothing_is_carried(form: tuple[Cell, Reset, Update]) -> None:
+    made = layer(form)
+    x = torch.randn(7, 2, 5, dtype=torch.float64)
+    keep = torch.ones(7, 2, dtype=torch.bool)
+    keep[3, 0] = False
+    states, last = made(x, started(made, 2), keep)
+    first, _ = made(x[:3], started(made, 2))
+    anew, ended = made(x[3:, :1], made.start(1))
+    on, going = made(x[:, 1:], tuple(part[1:] for part in started(made, 2)))
+    torch.testing.assert_close(states[:, :1], torch.cat([first[:, :1], anew]))
+    torch.testing.assert_close(states[:, 1:], on)
+    for part, a, b in zip(last, ended, going, strict=True):
+        torch.testing.assert_close(part, torch.cat([a, b]))
+
+
+@forms
 def test_a_sequence_does_not_see_its_neighbours(form: tuple[Cell, Reset, Update]) -> None:
     made = layer(form)
     x, state = torch.randn(4, 3, 5, dtype=torch.float64), started(made, 3)
@@ -181,6 +197,25 @@ def test_products_may_be_bfloat16(form: tuple[Cell, Reset, Update]) -> None:
     torch.testing.assert_close(narrow.float(), exact, rtol=0.05, atol=0.02)
     narrow.float().square().sum().backward()
     assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in made.parameters())
+
+
+@forms
+def test_a_stack_leaves_out_between_layers_and_never_along_the_steps(
+    form: tuple[Cell, Reset, Update],
+) -> None:
+    stack = Stack(form[0], 5, 40, 2, reset=form[1], update=form[2]).double()
+    stack.initialize(torch.Generator().manual_seed(3))
+    x, state = torch.randn(20, 3, 5, dtype=torch.float64), stack.start(3)
+    torch.manual_seed(1)
+    (first, second), after = stack(x, state, None, 0.4)
+    parts = len(state) // 2
+    whole, end = stack[0](x, state[:parts])
+    above, last = stack[1](first, state[parts:])
+    for given, left in ((whole, first), (above, second)):
+        assert float((left == 0).double().mean()) == pytest.approx(0.4, abs=0.04)
+        torch.testing.assert_close(left, torch.where(left == 0, 0.0, given / 0.6))
+    for ours, theirs in zip(after, (*end, *last), strict=True):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_the_forget_gate_begins_open() -> None:
