@@ -6,6 +6,8 @@ Two processes of one thread each. In turn, a few steps at a time, they train one
 (``Loop`` under gloo, each on its own half of the streams), and each a copy of its own that knows of
 no other (the very same loop, alone). A worker has 32 streams of 35 steps in both. What counts is
 the tokens that both get done in a second, together against apart. The first turn is not counted.
+What they send each other is a gradient as large as the model; ``--tied`` makes that smaller, since
+one table is then input and output.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def work(rank: int, options: argparse.Namespace, folder: str) -> None:
     vocabulary = select(
         list(part.types), part.counts, min_count=4, max_size=None, reserved=LM_RESERVED
     )
-    alone = Config(**PINNED, min_count=4, max_size=None, epochs=1, patience=0)
+    alone = Config(**PINNED, tied=options.tied, min_count=4, max_size=None, epochs=1, patience=0)
     steps = options.each * (options.turns + 2)
     both = replace(alone, batch_size=WORKERS * alone.batch_size)
     places = {
@@ -63,6 +65,7 @@ def work(rank: int, options: argparse.Namespace, folder: str) -> None:
             own = exits.enter_context(tempfile.TemporaryDirectory())
             model = config.build(inputs, seed=1)
             systems[name] = our_steps(model, inputs, own, options.each, place)
+        sent = 4 * sum(p.numel() for p in model.parameters())
         turns: dict[str, list[dict[str, float]]] = {name: [] for name in systems}
         for turn in range(options.turns + 1):
             for name, going in systems.items():
@@ -79,18 +82,19 @@ def work(rank: int, options: argparse.Namespace, folder: str) -> None:
                 if rank == 0:
                     print(turn, name, {k: round(v, 2) for k, v in taken.items()}, flush=True)
     if rank == 0:
-        Path(folder, "turns.json").write_text(json.dumps([turns, len(vocabulary)]))
+        Path(folder, "turns.json").write_text(json.dumps([turns, len(vocabulary), sent]))
     dist.destroy_process_group()
 
 
-def report(turns: dict[str, Any], options: argparse.Namespace, words: int) -> str:
+def report(turns: dict[str, Any], options: argparse.Namespace, words: int, sent: int) -> str:
     """The result as Markdown."""
     each = options.each * WORKERS * PINNED["batch_size"] * PINNED["steps"]
     settings = ", ".join(f"{key} {value}" for key, value in PINNED.items())
     lines = [
         "# Two workers of a recurrent language model against two copies",
         "",
-        f"{options.name}, V = {words:,}; {settings}, for each worker; one thread each; "
+        f"{options.name}, V = {words:,}; {settings}, tied {options.tied}, for each worker; a "
+        f"gradient of {sent / 1e6:.0f} MB; one thread each; "
         f"{options.turns} interleaved turns of {each:,} tokens; {machine()}, torch "
         f"{torch.__version__}; load {os.getloadavg()[1]:.1f}.",
         "",
@@ -118,14 +122,16 @@ def main() -> None:
     parser.add_argument("train", type=Path)
     parser.add_argument("--name", default="a text", help="what the report calls it")
     parser.add_argument("--each", type=int, default=3, help="steps of a turn")
-    parser.add_argument("--turns", type=int, default=8)
+    parser.add_argument("--turns", type=int, default=16)
+    parser.add_argument("--tied", action="store_true", help="one table is input and output")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         multiprocessing.start_processes(
             work, (options, folder), nprocs=WORKERS, start_method="spawn"
         )
-        turns, words = json.loads(Path(folder, "turns.json").read_text())
-    write("rnnlm-on-workers", report(turns, options, words), {"pinned": PINNED, "turns": turns})
+        turns, words, sent = json.loads(Path(folder, "turns.json").read_text())
+    name = f"rnnlm-on-workers{'-tied' if options.tied else ''}"
+    write(name, report(turns, options, words, sent), {"pinned": PINNED, "turns": turns})
 
 
 if __name__ == "__main__":

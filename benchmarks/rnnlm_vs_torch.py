@@ -244,7 +244,7 @@ def run(options: argparse.Namespace) -> None:
     }
     rates, words = turns.pop("product"), len(vocabulary)
     write(
-        f"rnnlm-vs-torch-t{options.threads}",
+        f"rnnlm-vs-torch-t{options.threads}{options.mark and f'-{options.mark}'}",
         report(found, rates, options, words, flops(config, words)),
         {"pinned": PINNED, "words": words, "product": rates, "systems": found},
     )
@@ -334,6 +334,7 @@ def main() -> None:
     parser.add_argument("train", type=Path)
     parser.add_argument("valid", type=Path)
     parser.add_argument("--name", default="a text", help="what the report calls it")
+    parser.add_argument("--mark", default="", help="ends the name of the report")
     parser.add_argument("--each", type=int, default=5, help="steps of a turn")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--held-out", type=int, default=5000, help="words that are scored")
