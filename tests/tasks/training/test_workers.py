@@ -87,7 +87,8 @@ def test_two_workers_learn_what_one_process_learns(
     told: list[Told] = []
 
     @contextmanager
-    def tracker(*_: Any) -> Iterator[Told]:
+    def tracker(*_: Any, anew: bool) -> Iterator[Told]:
+        assert anew  # nothing to go on from
         told.append(Told())
         yield told[-1]
 
