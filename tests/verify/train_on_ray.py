@@ -69,7 +69,7 @@ def main(home: Path, log: Path, config: FamilyConfig) -> None:
         write_text(text)
 
     @contextmanager
-    def to_file(*_: Any) -> Iterator[Log]:
+    def to_file(*_: Any, **__: Any) -> Iterator[Log]:
         yield SlowingLog(log)
 
     tasks.train.open_tracker = to_file
