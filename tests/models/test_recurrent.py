@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from models.recurrent import GATES, Cell, Recurrent, Reset, Stack, Update
+from tests.models.carrying import check_new_starts
 
 FORMS: list[tuple[Cell, Reset, Update]] = [
     ("elman", "after", "keep"),
@@ -163,17 +164,7 @@ def test_a_sequence_in_pieces_is_the_sequence(form: tuple[Cell, Reset, Update]) 
 @forms
 def test_where_a_sequence_starts_anew_nothing_is_carried(form: tuple[Cell, Reset, Update]) -> None:
     made = layer(form)
-    x = torch.randn(7, 2, 5, dtype=torch.float64)
-    keep = torch.ones(7, 2, dtype=torch.bool)
-    keep[3, 0] = False
-    states, last = made(x, started(made, 2), keep)
-    first, _ = made(x[:3], started(made, 2))
-    anew, ended = made(x[3:, :1], made.start(1))
-    on, going = made(x[:, 1:], tuple(part[1:] for part in started(made, 2)))
-    torch.testing.assert_close(states[:, :1], torch.cat([first[:, :1], anew]))
-    torch.testing.assert_close(states[:, 1:], on)
-    for part, a, b in zip(last, ended, going, strict=True):
-        torch.testing.assert_close(part, torch.cat([a, b]))
+    check_new_starts(made, started(made, 2))
 
 
 @forms

@@ -160,34 +160,31 @@ def test_an_interrupted_registration_is_made_good(
     assert (version.version, version.scores) == (1, (SCORE,))
 
 
+@pytest.mark.parametrize("overtaken", [False, True])
 def test_of_two_stores_the_later_one_gives_way(
-    store: Store, tracking_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    overtaken: bool,
+    store: Store,
+    tracking_uri: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    other = Store(str(tmp_path / "other"), tmp_path / "cache")
-    enter(other, tracking_uri, "shared", train_small(other, SMALL))
+    """Also where the other one sees it first, and deletes the later version itself."""
+    other, name = Store(str(tmp_path / "other"), tmp_path / "cache"), f"shared-{overtaken}"
+    enter(other, tracking_uri, name, train_small(other, SMALL))
     # This store looks before the other one has made its version.
-    monkeypatch.setattr(registry, "_with_content", lambda *_: None)
-    found = enter(store, tracking_uri, "shared", train_small(store, SMALL))
-    assert (found.version, found.reused) == (1, True)
-    assert [v.version for v in list_models(tracking_uri) if v.name == "shared"] == [1]
-
-
-def test_both_of_two_stores_may_see_to_it_that_there_is_one(
-    store: Store, tracking_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    other = Store(str(tmp_path / "other"), tmp_path / "cache")
-    enter(other, tracking_uri, "twice", train_small(other, SMALL))
     monkeypatch.setattr(registry, "_with_content", lambda *_: None)
     every = registry._all_with_content
 
-    def overtaken(client: Any, *about: str) -> Any:
+    def seen(client: Any, *about: str) -> Any:
         found = every(client, *about)
-        client.delete_model_version("twice", "2")
+        if overtaken:
+            client.delete_model_version(name, "2")
         return found
 
-    monkeypatch.setattr(registry, "_all_with_content", overtaken)
-    found = enter(store, tracking_uri, "twice", train_small(store, SMALL))
+    monkeypatch.setattr(registry, "_all_with_content", seen)
+    found = enter(store, tracking_uri, name, train_small(store, SMALL))
     assert (found.version, found.reused) == (1, True)
+    assert [v.version for v in list_models(tracking_uri) if v.name == name] == [1]
 
 
 @pytest.mark.parametrize(
